@@ -10,7 +10,7 @@ from engine.inspection.filter_chain import FilterChain
 from engine.inspection.search_state import (
     RerunGroup,
     SearchState,
-    replace_taken_tokens,
+    replace_earlier_tokens,
     total_scores,
 )
 from engine.loops.beams.diverse import HammingDiversityLogitsProcessor
@@ -94,21 +94,21 @@ class BeamTrial:
     def _is_kept_with_groups(self, bias: float) -> bool:
         """Let the groups choose one after the other; earlier groups may hold the same text."""
         search = self.search
-        taken: dict[int, list[int]] = {}
+        earlier_tokens: dict[int, list[int]] = {}
         for team in search.teams:
             chain, scores = team.chain, team.chain.changeable_scores.clone()
             for row, ids in enumerate(chain.ids.tolist()):
                 if ids[-63:] == self.text[-63:]:
                     scores[row, self.token_id] += bias
-            known = self._taken_tokens(chain, taken, team)
-            own = [replace_taken_tokens(link.processor, known) for link in chain.links]
+            known = self._find_earlier_tokens(chain, earlier_tokens, team)
+            own = [replace_earlier_tokens(link.processor, known) for link in chain.links]
             totals = total_scores(team, chain.run_processors(scores, chain.start, own))
             best = totals.flatten().topk(search.pool_size * team.size)
             flat, vocab = best.indices.tolist(), totals.shape[-1]
             open_ = [place for place in flat if place % vocab not in search.ends][: team.size]
             if team is self.team:
                 return self._is_token_kept(flat, open_, best.values.tolist(), vocab)
-            taken[team.number] = [place % vocab for place in open_]
+            earlier_tokens[team.number] = [place % vocab for place in open_]
         return False
 
     def _is_token_kept(
@@ -122,19 +122,19 @@ class BeamTrial:
         score = values[flat.index(place)] / self.search.length**self.search.config.length_penalty
         return len(self.heap) < self.team.size or score > min(self.heap)
 
-    def _taken_tokens(
-        self, chain: FilterChain, taken: dict[int, list[int]], team: RerunGroup
+    def _find_earlier_tokens(
+        self, chain: FilterChain, earlier_tokens: dict[int, list[int]], team: RerunGroup
     ) -> Any:
         """Return the tokens earlier groups take now; finished groups keep the recorded ones."""
         recorded = next(
             (
-                link.processor.taken
+                link.processor.earlier_tokens
                 for link in chain.links
                 if isinstance(link.processor, HammingDiversityLogitsProcessor)
             ),
             torch.empty(0, dtype=torch.long),
         ).clone()
-        for number, tokens in taken.items():
+        for number, tokens in earlier_tokens.items():
             start = number * team.size
             for i, token in enumerate(tokens):
                 recorded[start + i] = token

@@ -156,8 +156,8 @@ def total_scores(team: RerunGroup, scores: torch.Tensor) -> torch.Tensor:
     return scores + team.sums[:, None]
 
 
-def replace_taken_tokens(processor: Processor, taken: torch.Tensor) -> Any:
+def replace_earlier_tokens(processor: Processor, earlier_tokens: torch.Tensor) -> Any:
     """Replace the tokens taken by earlier groups in a Hamming diversity processor."""
     if not isinstance(processor, HammingDiversityLogitsProcessor):
         return processor
-    return HammingDiversityLogitsProcessor(processor.penalty, taken)
+    return HammingDiversityLogitsProcessor(processor.penalty, earlier_tokens)

@@ -82,7 +82,7 @@ def contrastive_loop(
     # The prompt pass gives the context's hidden states h_j and the first distribution p.
     # In one piece: a prefill in chunks would lose the hidden states of all but the last.
     yield from rows.run_pass(output_hidden_states=True)
-    said, logits = _context_states(forward, rows.outputs), rows.logits
+    context, logits = _context_states(forward, rows.outputs), rows.logits
     while rows.are_open:
         # 1. V(k), the k most probable tokens after the processors.
         scores = rows.observe(logits, logits_processor)
@@ -92,11 +92,11 @@ def contrastive_loop(
         last = last_hidden_states(outputs)[:, -1]
         states = normalize_states(torch.unflatten(last, 0, ids.shape))
         # 3. The candidate with the largest (1 - alpha) * p(v) - alpha * max_j cos(h_v, h_j).
-        ranking = rank_candidates(scores, ids, states, said, alpha)
+        ranking = rank_candidates(scores, ids, states, context, alpha)
         chosen = ranking.score.argmax(-1)
         rows.append(ids.gather(-1, chosen[:, None])[:, 0], {"chosen": chosen, **vars(ranking)})
         # 4. The winner was read already: its cache row, hidden state and logits begin the next step.
-        said, logits = keep_winning_rows(forward, outputs, states, said, chosen)
+        context, logits = keep_winning_rows(forward, outputs, states, context, chosen)
         yield from rows.read_steps()
     return rows.ids
 
@@ -187,7 +187,7 @@ def keep_winning_rows(
     forward: Forward,
     outputs: Outputs,
     states: torch.Tensor,
-    said: ContextStates,
+    context: ContextStates,
     chosen: torch.Tensor,
 ) -> tuple[ContextStates, torch.Tensor]:
     """Keep the winning candidates' cache rows; return the new context states and next logits.
@@ -196,15 +196,15 @@ def keep_winning_rows(
         forward: its cache has k rows per sequence before the call and one after it.
         outputs: of the look-ahead pass.
         states: (batch, k, hidden) state of each candidate, of length 1.
-        said: the context states without the candidates.
+        context: the context states without the candidates.
         chosen: (batch,) index of the winning candidate.
     """
     rows = chosen + torch.arange(len(chosen), device=chosen.device) * states.shape[1]
     if len(chosen) > 1 or not _share_cache_row(forward, int(chosen[0]), 1):
         forward.reorder(rows)
     grown_by = states.flatten(0, 1)[rows][:, None]
-    said = replace(said, states=torch.cat([said.states, grown_by], dim=1))
-    return said, forward.last_logits(outputs, chosen.device)[rows]
+    context = replace(context, states=torch.cat([context.states, grown_by], dim=1))
+    return context, forward.last_logits(outputs, chosen.device)[rows]
 
 
 def _share_cache_row(forward: Forward, row: int, copies: int) -> bool:
@@ -228,7 +228,11 @@ def _share_cache_row(forward: Forward, row: int, copies: int) -> bool:
 
 
 def rank_candidates(
-    scores: torch.Tensor, ids: torch.Tensor, states: torch.Tensor, said: ContextStates, alpha: float
+    scores: torch.Tensor,
+    ids: torch.Tensor,
+    states: torch.Tensor,
+    context: ContextStates,
+    alpha: float,
 ) -> CandidateRanking:
     """Score candidates by model confidence and degeneration penalty.
 
@@ -236,19 +240,19 @@ def rank_candidates(
         scores: (batch, vocab) logits after the processors.
         ids: (batch, k) candidates.
         states: (batch, k, hidden) hidden states of the candidates, of length 1.
-        said: hidden states of prompt and output.
+        context: hidden states of prompt and output.
         alpha: weight of the degeneration penalty, 0 to 1.
     """
     kept = scores.gather(-1, ids)
     probs = torch.softmax(scores, dim=-1).gather(-1, ids)
-    cosines = states @ said.states.transpose(1, 2)
-    before = said.padding
+    cosines = states @ context.states.transpose(1, 2)
+    before = context.padding
     if before is not None:
         places = torch.arange(cosines.shape[-1], device=cosines.device)
         least = torch.finfo(cosines.dtype).min
         cosines = cosines.masked_fill((places < before)[:, None], least)
     cosine, position = cosines.float().max(dim=-1)
-    position = position - said.start
+    position = position - context.start
     if before is not None:
         position = position - before
     # With alpha 0 this is greedy search.

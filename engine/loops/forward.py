@@ -35,7 +35,7 @@ class Forward:
     ) -> None:
         self.model = model
         self.generation_config = generation_config
-        self.model_kwargs, self.given = model_kwargs, dict(model_kwargs)
+        self.model_kwargs, self.first_kwargs = model_kwargs, dict(model_kwargs)
         self.passes = self.first = 0
 
     @ModelCall(FORWARD_PASS)
@@ -89,7 +89,7 @@ class Forward:
     def replay_alone(self, input_ids: torch.Tensor) -> tuple[Forward, Any]:
         """Return a new Forward that has read (batch, length) ids unbatched, and its last outputs."""
         again = Forward(
-            self.model, self.generation_config, with_empty_cache(self.model, self.given)
+            self.model, self.generation_config, with_empty_cache(self.model, self.first_kwargs)
         )
         # Pass by pass, because one long pass would round differently.
         outputs = again(input_ids[:, : self.first])

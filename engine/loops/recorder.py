@@ -170,7 +170,7 @@ class Recorder:
         logits: torch.Tensor,
         input_ids: torch.Tensor,
         processors: Sequence[Callable[..., torch.Tensor]],
-        known: tuple[torch.Tensor, Stages] | None = None,
+        processed: tuple[torch.Tensor, Stages] | None = None,
     ) -> Observation:
         """Run the processors one by one and keep the output of each.
 
@@ -178,16 +178,16 @@ class Recorder:
             logits: (batch, vocab) float32 raw logits; not modified.
             input_ids: (batch, length) ids so far.
             processors: logits processors in order.
-            known: result of ``apply_unobserved`` for these logits, if it was already computed.
+            processed: result of ``apply_unobserved`` for these logits, if it was already computed.
 
         Raises:
             DecodeError: see ``run_processors``.
         """
-        if known is None:
-            known = self.apply_processors(logits, input_ids, processors)
+        if processed is None:
+            processed = self.apply_processors(logits, input_ids, processors)
         elif self.watch is not None:
             self.watch(logits, input_ids, processors)
-        scores, stages = known
+        scores, stages = processed
         return make_observation(logits, scores, stages)
 
     def apply_processors(
@@ -211,12 +211,16 @@ class Recorder:
         return run_processors(processors, input_ids, logits)
 
     def record(
-        self, seen: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None
+        self,
+        observation: Observation,
+        chosen: torch.Tensor,
+        step: int,
+        extra: Columns | None = None,
     ) -> list[Row]:
         """Turn an observation into plain rows with one copy to the host.
 
         Args:
-            seen: result of ``observe``.
+            observation: result of ``observe``.
             chosen: (batch,) the emitted ids.
             step: index for error messages.
             extra: the loop's own columns, sent in the same copy.
@@ -224,41 +228,47 @@ class Recorder:
         Raises:
             DecodeError: the raw logits are not finite, or every token was removed.
         """
-        return self.start_record(seen, chosen, step, extra)()
+        return self.start_record(observation, chosen, step, extra)()
 
     def start_record(
-        self, seen: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None
+        self,
+        observation: Observation,
+        chosen: torch.Tensor,
+        step: int,
+        extra: Columns | None = None,
     ) -> Callable[[], list[Row]]:
         """Start ``record``; return a function that waits for its rows and raises its errors."""
-        columns = _record_columns(seen, chosen, self.top_candidates)
+        columns = _record_columns(observation, chosen, self.top_candidates)
         columns |= {_LOOP_PREFIX + name: values for name, values in (extra or {}).items()}
-        names = [name for name, _ in seen.stages]
+        names = [name for name, _ in observation.stages]
         arrive, top = start_transfer(columns), self.top_candidates
         return lambda: [make_row(row, names, step, top) for row in arrive()]
 
 
-def _record_columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, torch.Tensor]:
+def _record_columns(
+    observation: Observation, chosen: torch.Tensor, top: int
+) -> dict[str, torch.Tensor]:
     """Return the columns of a step's record.
 
     ``ids`` holds the raw ranking, the chosen token and, if a processor ran, the processed ranking.
     The columns raw, processed, other_ranks and removed follow the same order; without processors
     there is no processed and no removed.
     """
-    logprobs = seen.logprobs
+    logprobs = observation.logprobs
     # Never renormalised over the top tokens: a recorded probability is the model's own.
     probs = logprobs.exp()
     best = logprobs.topk(min(top, logprobs.shape[-1]), dim=-1)
-    columns = {"logsumexp": seen.logsumexp, "entropy": compute_entropy(logprobs, probs)}
+    columns = {"logsumexp": observation.logsumexp, "entropy": compute_entropy(logprobs, probs)}
     ids, others = best.indices, chosen[:, None]
-    if seen.stages:
-        stages, final = stage_statistics(seen, probs)
+    if observation.stages:
+        stages, final = stage_statistics(observation, probs)
         others = torch.cat([others, final.topk(best.indices.shape[-1], -1).indices], dim=-1)
         ids = torch.cat([ids, others], dim=-1)
-        gone = seen.stages[-1][1].gather(-1, ids) <= IMPOSSIBLE_SCORE
+        removed = observation.stages[-1][1].gather(-1, ids) <= IMPOSSIBLE_SCORE
         columns |= stages
         columns |= {
-            "processed": final.gather(-1, ids).masked_fill(gone, -torch.inf),
-            "removed": first_removal(seen, ids),
+            "processed": final.gather(-1, ids).masked_fill(removed, -torch.inf),
+            "removed": first_removal(observation, ids),
         }
     else:
         ids = torch.cat([ids, others], dim=-1)
@@ -280,16 +290,16 @@ def _rank_tokens(logprobs: torch.Tensor, best: torch.Tensor, own: torch.Tensor) 
     """
     # A token among the best is only outranked by others of the best.
     ranks = (best[:, None] > own[..., None]).sum(-1)
-    asked: Sequence[int] = range(own.shape[1])
+    outside_best: Sequence[int] = range(own.shape[1])
     if own.device.type == "cpu":  # on a GPU this check would wait for the device
-        asked = (own < best[:, -1:]).any(0).nonzero()[:, 0].tolist()
-    for i in asked:
+        outside_best = (own < best[:, -1:]).any(0).nonzero()[:, 0].tolist()
+    for i in outside_best:
         ranks[:, i] = (logprobs > own[:, i : i + 1]).sum(-1)
     return ranks
 
 
 def stage_statistics(
-    seen: Observation, probs: torch.Tensor
+    observation: Observation, probs: torch.Tensor
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     """Return (batch, stages) statistics and the final (batch, vocab) log-probabilities.
 
@@ -297,8 +307,8 @@ def stage_statistics(
     the smallest float32 if its processor writes that.
     """
     kept, mass, entropy = list[torch.Tensor](), list[torch.Tensor](), list[torch.Tensor]()
-    final = seen.logprobs
-    for number, (_, scores) in enumerate(seen.stages, 1):
+    final = observation.logprobs
+    for number, (_, scores) in enumerate(observation.stages, 1):
         left = scores > IMPOSSIBLE_SCORE
         # Clamped because exp is slow where it underflows; see ``fast_exp``.
         raised = scores.clamp_min(scores.amax(-1, keepdim=True) + MIN_LOGPROB)
@@ -306,18 +316,18 @@ def stage_statistics(
         kept.append(left.sum(-1))
         mass.append(torch.where(left, probs, 0.0).sum(-1))
         # The next stage may keep only tiny ones of these, so only the last uses ``fast_exp``.
-        probs = fast_exp(final) if number == len(seen.stages) else final.exp()
+        probs = fast_exp(final) if number == len(observation.stages) else final.exp()
         entropy.append(compute_entropy(final, probs))
-    if not seen.stages:
+    if not observation.stages:
         return {}, final
     named = {"kept": kept, "kept_mass": mass, "stage_entropy": entropy}
     return {name: torch.stack(values, -1) for name, values in named.items()}, final
 
 
-def first_removal(seen: Observation, ids: torch.Tensor) -> torch.Tensor:
+def first_removal(observation: Observation, ids: torch.Tensor) -> torch.Tensor:
     """Return, per candidate, the index of the first stage that removed it, or -1."""
     removed = torch.full_like(ids, -1)
-    for index, (_, scores) in reversed(list(enumerate(seen.stages))):
+    for index, (_, scores) in reversed(list(enumerate(observation.stages))):
         removed = torch.where(scores.gather(-1, ids) <= IMPOSSIBLE_SCORE, index, removed)
     return removed
 

@@ -47,7 +47,7 @@ class Rows:
 
     outputs: Any
     logits: torch.Tensor
-    seen: Observation
+    observation: Observation
 
     def __init__(
         self,
@@ -106,20 +106,20 @@ class Rows:
             scores = self.observe(logits, processors)
             return scores, None if generator is None else draw_noise(logits, generator)
         self.recorder.additions.add_note(SHARED_PASSES_NOTE)
-        known = self.recorder.apply_unobserved(logits, ids, processors)
+        processed = self.recorder.apply_unobserved(logits, ids, processors)
         # Drawn once: a recomputed step must use the same random numbers.
         noise = None if generator is None else draw_noise(logits, generator)
-        if shared.may_change_decision(known[1], logits, processors, noise):
+        if shared.may_change_decision(processed[1], logits, processors, noise):
             self.recorder.additions.add_note(RECOMPUTED_NOTE)
             outputs = self.forward.recompute_alone(ids)
-            logits, known = self.forward.last_logits(outputs, ids.device), None
-        self.seen = self.recorder.observe(logits, ids, processors, known)
-        return self.seen.scores, noise
+            logits, processed = self.forward.last_logits(outputs, ids.device), None
+        self.observation = self.recorder.observe(logits, ids, processors, processed)
+        return self.observation.scores, noise
 
     def observe(self, logits: torch.Tensor, processors: Processors) -> torch.Tensor:
         """Run every processor in turn over (batch, vocab) logits; return the scores."""
-        self.seen = self.recorder.observe(logits, self.ids, processors)
-        return self.seen.scores
+        self.observation = self.recorder.observe(logits, self.ids, processors)
+        return self.observation.scores
 
     def append(self, tokens: torch.Tensor, columns: Columns) -> None:
         """Append a token to every row and check the stopping criteria.
@@ -132,7 +132,7 @@ class Rows:
         self.ids = append_tokens(self.ids, tokens, before, self.forward.generation_config)
         self._unfinished = before & ~check_stopping(self.stopping_criteria, self.ids)
         state = {_TOKEN: tokens, _BEFORE: before, _AFTER: self._unfinished}
-        read = self.recorder.start_record(self.seen, tokens, keep, {**columns, **state})
+        read = self.recorder.start_record(self.observation, tokens, keep, {**columns, **state})
         self._unread = read, keep, self.forward.passes - self._passes
         self._passes = self.forward.passes
 

@@ -28,8 +28,10 @@ def _is_known_processor(processor: object) -> bool:
     if isinstance(processor, watermark_processors.GreenListProcessor):
         # selfhash tests only the top tokens, an edge that is not checked here.
         return processor.seeding_scheme == "lefthash"
-    known = FILTERS.get(display_name(processor))
-    return known is not None and (known.edge is not None or known.stretch is not None)
+    own_filter = FILTERS.get(display_name(processor))
+    return own_filter is not None and (
+        own_filter.edge is not None or own_filter.stretch is not None
+    )
 
 
 def may_change_decision(
@@ -74,14 +76,14 @@ def find_uncertain_rows(
     green_list = watermark_processors.GreenListProcessor
     boost = max((p.bias for p in processors if isinstance(p, green_list)), default=0.0)
     for processor, (name, after) in zip(processors, stages, strict=True):
-        known = FILTERS.get(name)
-        if known is not None and known.edge is not None:
+        own_filter = FILTERS.get(name)
+        if own_filter is not None and own_filter.edge is not None:
             there, kept = before > IMPOSSIBLE_SCORE, after > IMPOSSIBLE_SCORE
             scores = torch.where(there, before, -math.inf)
-            near = known.edge(processor, scores, kept) < wide
+            near = own_filter.edge(processor, scores, kept) < wide
             doubt |= near & _affects_choice(scores, kept, chosen, late, wide + boost)
-        elif known is not None and known.stretch is not None:
-            wide = wide * known.stretch(processor)
+        elif own_filter is not None and own_filter.stretch is not None:
+            wide = wide * own_filter.stretch(processor)
         before = after
     # Negated, so that NaN counts as undecided.
     return doubt | ~(best.values[:, 0] - best.values[:, 1] >= wide)

@@ -129,8 +129,8 @@ class _MarkedSequence:
             }
         candidates = list(dict.fromkeys((token, *(c.token_id for c in step.candidates))))
         if isinstance(boosted, torch.Tensor):
-            asked = torch.tensor(candidates, device=boosted.device)
-            green: list[bool] = torch.isin(asked, boosted).tolist()
+            candidate_ids = torch.tensor(candidates, device=boosted.device)
+            green: list[bool] = torch.isin(candidate_ids, boosted).tolist()
             colour = dict(zip(candidates, green, strict=True))
             fraction, added = processor.greenlist_size / processor.vocab_size, colour[token]
         else:

@@ -8,17 +8,17 @@ from engine.trace.records import ModelInfo
 
 def describe_weights(info: ModelInfo) -> str:
     """Return a short description of a model's weights: their bits, and the layers per device."""
-    held = info.weights
-    if held is None:
+    weights = info.weights
+    if weights is None:
         return info.dtype
-    backend = "" if held.backend == "torch" else held.backend
-    bits = ", ".join(filter(None, (backend, held.quantization, info.dtype)))
-    if len(held.layers_on) < 2:
+    backend = "" if weights.backend == "torch" else weights.backend
+    bits = ", ".join(filter(None, (backend, weights.quantization, info.dtype)))
+    if len(weights.layers_on) < 2:
         return bits
     places = join_messages(
         (
             Message("{count} on {place}", count=count, place=place)
-            for place, count in held.layers_on.items()
+            for place, count in weights.layers_on.items()
         ),
         ", ",
     )

@@ -122,8 +122,8 @@ def _read_chunks(data: bytes) -> Iterator[bytes]:
 def _reject_duplicate_keys(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     result = dict(pairs)
     if len(result) != len(pairs):
-        seen: set[str] = set()
-        double = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        names: set[str] = set()
+        double = next(key for key, _ in pairs if key in names or names.add(key))  # type: ignore[func-returns-value]
         raise TraceError("The key {key} occurs twice in one object.", key=repr(double[:40]))
     return result
 

@@ -64,16 +64,16 @@ def check_detail(where: str, detail: Detail | None, pieces: Mapping[int, str]) -
 
 
 def _check_pool(where: str, detail: BeamDetail) -> None:
-    seen: set[int] = set()
+    node_ids: set[int] = set()
     for node in detail.pool:
         _check_known_value(where, "fate", node.fate, FATES)
-        if node.node_id in seen:
+        if node.node_id in node_ids:
             raise TraceError("{where} has the node {id} twice.", where=where, id=node.node_id)
         if not -1 <= node.parent_id < node.node_id:
             raise TraceError(
                 "{where} has the node {id} before its parent.", where=where, id=node.node_id
             )
-        seen.add(node.node_id)
+        node_ids.add(node.node_id)
 
 
 def _check_known_value(where: str, name: str, word: str, known: tuple[str, ...]) -> None:

@@ -55,15 +55,15 @@ class _TextState:
                 n=len(detail.passes),
                 counted=step.forward_passes,
             )
-        for place, seen in enumerate(detail.passes):
-            _check_pass(where, seen)
-            if seen.elapsed_s < self.ended_s:
+        for place, one_pass in enumerate(detail.passes):
+            _check_pass(where, one_pass)
+            if one_pass.elapsed_s < self.ended_s:
                 raise TraceError(
                     "{where} has a pass that ended before the one before it.", where=where
                 )
-            self.ended_s = seen.elapsed_s
-            self._roll_back(where, seen, first=place == 0)
-            self._check_length(where, seen)
+            self.ended_s = one_pass.elapsed_s
+            self._roll_back(where, one_pass, first=place == 0)
+            self._check_length(where, one_pass)
         if step.keep > self.written:
             raise TraceError(
                 "{where} keeps {n} tokens of {written} after its last pass.",
@@ -73,58 +73,61 @@ class _TextState:
             )
         self.left = self.written - step.keep
 
-    def _roll_back(self, where: str, seen: ForwardPass, *, first: bool) -> None:
+    def _roll_back(self, where: str, one_pass: ForwardPass, *, first: bool) -> None:
         """Apply a pass's rollback; the previous step has applied that of a step's first pass."""
-        if first and self.left is not None and seen.dropped != self.left:
+        if first and self.left is not None and one_pass.dropped != self.left:
             raise TraceError(
                 "{where} begins without {dropped} tokens of its text, and the step before "
                 "took back {left}.",
                 where=where,
-                dropped=seen.dropped,
+                dropped=one_pass.dropped,
                 left=self.left,
             )
         if first:
             return
-        if seen.dropped > self.written:
+        if one_pass.dropped > self.written:
             raise TraceError(
                 "{where} has a pass without {dropped} of {written} tokens.",
                 where=where,
-                dropped=seen.dropped,
+                dropped=one_pass.dropped,
                 written=self.written,
             )
-        self.written -= seen.dropped
+        self.written -= one_pass.dropped
 
-    def _check_length(self, where: str, seen: ForwardPass) -> None:
+    def _check_length(self, where: str, one_pass: ForwardPass) -> None:
         if self.start is None:
-            self.start = max(seen.length - self.written, 0)
-        if seen.length != self.start + self.written:
+            self.start = max(one_pass.length - self.written, 0)
+        if one_pass.length != self.start + self.written:
             raise TraceError(
                 "{where} has a pass with length = {length}, and its text has {n} tokens.",
                 where=where,
-                length=seen.length,
+                length=one_pass.length,
                 n=self.start + self.written,
             )
 
 
-def _check_pass(where: str, seen: ForwardPass) -> None:
+def _check_pass(where: str, one_pass: ForwardPass) -> None:
     """Check the numbers of one pass."""
     for name in _COUNT_FIELDS:
-        if getattr(seen, name) < 0:
+        if getattr(one_pass, name) < 0:
             raise TraceError(
                 "{where} has a pass with {name} = {value}.",
                 where=where,
                 name=name,
-                value=getattr(seen, name),
+                value=getattr(one_pass, name),
             )
-    if seen.aside and seen.dropped:
+    if one_pass.aside and one_pass.dropped:
         raise TraceError(
-            "{where} has a pass aside that takes back {n} tokens.", where=where, n=seen.dropped
+            "{where} has a pass aside that takes back {n} tokens.", where=where, n=one_pass.dropped
         )
-    if not seen.aside and not seen.read <= seen.length <= seen.cached + seen.read:
+    if (
+        not one_pass.aside
+        and not one_pass.read <= one_pass.length <= one_pass.cached + one_pass.read
+    ):
         raise TraceError(
             "{where} has a pass of {n} tokens that read {read} after {cached} in the cache.",
             where=where,
-            n=seen.length,
-            read=seen.read,
-            cached=seen.cached,
+            n=one_pass.length,
+            read=one_pass.read,
+            cached=one_pass.cached,
         )

@@ -340,8 +340,8 @@ def check_step_index(steps: Sized, index: object) -> int:
     """
     # bool is a subclass of int.
     if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(steps):
-        known = Message("the run has steps 0 to {count}", count=len(steps) - 1)
-        raise ParameterError("step", index, known)
+        step_range = Message("the run has steps 0 to {count}", count=len(steps) - 1)
+        raise ParameterError("step", index, step_range)
     return index
 
 

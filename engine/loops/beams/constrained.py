@@ -149,7 +149,7 @@ class ConstrainedGroup(BeamGroup):
             return
         rows: list[list[int]] = self.ids.tolist()
         holding = [ConstraintProgress.from_ids(self.words, row).is_complete for row in rows]
-        some = self.wanted <= sum(holding)
+        some = self.num_return_sequences <= sum(holding)
         sums: list[float] = self.sums.tolist()
         open_beams = list(zip(sums, self.nodes, holding, strict=True))
         # Those that hold every word first: of equal scores, the heap returns the later one.
@@ -179,14 +179,14 @@ class ConstrainedGroup(BeamGroup):
         totals: torch.Tensor,
     ) -> list[Continuation]:
         """Return continuations that advance a word and are not among the pool's best."""
-        known = {(*rows[c.beam], c.token_id) for c in best}
+        serving_rows = {(*rows[c.beam], c.token_id) for c in best}
         added: list[Continuation] = []
         for beam, row in enumerate(rows):
             progress = ConstraintProgress.from_ids(self.words, row)
             for token in [] if progress.is_complete else progress.next_ids():
-                if (*row, token) in known:
+                if (*row, token) in serving_rows:
                     continue
-                known.add((*row, token))
+                serving_rows.add((*row, token))
                 total, logprob = float(totals[beam, token]), float(scores[beam, token])
                 if total == -math.inf:
                     continue  # removed: it would take the place of an open beam
@@ -265,5 +265,7 @@ def constrained_beam_loop(
     group = ConstrainedGroup(input_ids[:1], input_ids.shape[0], generation_config, writer, words)
     rules = logits_processor, stopping_criteria
     return (
-        yield from run_group_search(forward, [group], lambda taken: logits_processor, rules, writer)
+        yield from run_group_search(
+            forward, [group], lambda earlier_tokens: logits_processor, rules, writer
+        )
     )

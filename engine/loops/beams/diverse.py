@@ -25,16 +25,18 @@ class HammingDiversityLogitsProcessor:
 
     Args:
         penalty: log-probability subtracted per beam, above 0.
-        taken: (beams of earlier groups,) their tokens of this step.
+        earlier_tokens: (beams of earlier groups,) their tokens of this step.
     """
 
-    def __init__(self, penalty: float, taken: torch.Tensor) -> None:
-        self.penalty, self.taken = penalty, taken
+    def __init__(self, penalty: float, earlier_tokens: torch.Tensor) -> None:
+        self.penalty, self.earlier_tokens = penalty, earlier_tokens
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return (beams, vocab) scores."""
         del input_ids
-        return scores - self.penalty * torch.bincount(self.taken, minlength=scores.shape[-1])
+        return scores - self.penalty * torch.bincount(
+            self.earlier_tokens, minlength=scores.shape[-1]
+        )
 
 
 def insert_diversity_penalty(processors: Processors, hamming: Any) -> list[Any]:
@@ -89,8 +91,8 @@ def group_beam_loop(
         for g in range(num_beam_groups)
     ]
 
-    def processors(taken: torch.Tensor) -> Sequence[Any]:
-        hamming = HammingDiversityLogitsProcessor(diversity_penalty, taken)
+    def processors(earlier_tokens: torch.Tensor) -> Sequence[Any]:
+        hamming = HammingDiversityLogitsProcessor(diversity_penalty, earlier_tokens)
         return insert_diversity_penalty(of_a_group, hamming)
 
     rules = logits_processor, stopping_criteria

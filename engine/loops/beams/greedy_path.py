@@ -123,7 +123,7 @@ def decode_greedy_path(
     # A row more in the search itself would change the beams: other batch sizes round otherwise.
     start, logprobs = (trail.ids, list(trail.logprobs)) if trail else ([], [])
     ids, start_length = torch.cat([prompt, prompt.new_tensor([start])], dim=-1), prompt.shape[1]
-    forward = Forward(model, config, _single_row_kwargs(model, search.given, len(start)))
+    forward = Forward(model, config, _single_row_kwargs(model, search.first_kwargs, len(start)))
     processors = fit_processors(logits_processor, 1)
     most, one_beam = config.max_length - start_length, config.num_beams == 1
     while not (logprobs and bool(check_stopping(stopping_criteria, ids).all())):

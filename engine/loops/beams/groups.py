@@ -76,7 +76,7 @@ class BeamGroup:
     ) -> None:
         self.number, self.size, self.tree = number, size, writer.tree
         self.diversity_penalty = diversity_penalty
-        self.prompt_length, self.wanted = prompt.shape[1], config.num_return_sequences
+        self.prompt_length, self.num_return_sequences = prompt.shape[1], config.num_return_sequences
         self.heap = HypothesisHeap(size, config, self.prompt_length)
         self.ids = prompt.repeat(size, 1)
         # Only the first beam may start: all rows hold the same prompt.
@@ -108,12 +108,12 @@ class BeamGroup:
         padding = torch.full_like(self.ids[:, :1], pad_id)
         self.ids = torch.cat([self.ids[self.parents], padding], dim=-1)
 
-    def advance(self, scores: torch.Tensor, taken: torch.Tensor) -> list[BeamNode]:
+    def advance(self, scores: torch.Tensor, earlier_tokens: torch.Tensor) -> list[BeamNode]:
         """Take one step on (size, vocab) processed log-probabilities; return the pool.
 
         Args:
             scores: of this group's beams.
-            taken: (beams of earlier groups,) their tokens of this step.
+            earlier_tokens: (beams of earlier groups,) their tokens of this step.
         """
         # 1. The pool: the best sums of log-probabilities over all beams and tokens.
         totals = scores + self.sums[:, None]
@@ -129,7 +129,7 @@ class BeamGroup:
         ]
         # 2. The beams that go on, and the texts that join the heap.
         pool, kept = self._choose_beams(pool, scores, totals)
-        chosen: list[int] = taken.tolist()
+        chosen: list[int] = earlier_tokens.tolist()
         nodes = self._judge_pool(pool, kept, chosen)
         self._extend_beams(kept)
         # 3. The stopping test.
@@ -155,7 +155,7 @@ class BeamGroup:
         return pool, [c for c in pool if c.token_id not in self.eos][: self.size]
 
     def _judge_pool(
-        self, pool: list[Continuation], kept: list[Continuation], taken: list[int]
+        self, pool: list[Continuation], kept: list[Continuation], earlier_tokens: list[int]
     ) -> list[BeamNode]:
         """Number the pool, add finished texts to the heap and return the nodes with their fates."""
         floor = min((c.total for c in kept if c.total > IMPOSSIBLE_SUM), default=pool[0].total)
@@ -164,7 +164,9 @@ class BeamGroup:
         self.origin = {}
         for c in pool:
             parent = self.nodes[c.beam]
-            groups = [i // self.size for i, token in enumerate(taken) if token == c.token_id]
+            groups = [
+                i // self.size for i, token in enumerate(earlier_tokens) if token == c.token_id
+            ]
             if c.total <= IMPOSSIBLE_SUM or parent < PROMPT_NODE:
                 continue
             node = numbers[c.rank] = self.tree.add(parent, c.token_id)
@@ -240,22 +242,24 @@ def run_group_search(
         logits = forward.last_logits(forward(ids), prompt.device)
         writer.check_finite(logits)
         # 2. Group after group: each sees the tokens that earlier groups have chosen at this step.
-        taken = prompt.new_empty(0)
-        pool, seen = list[BeamNode](), dict[int, ProcessedBeams]()
+        earlier_tokens = prompt.new_empty(0)
+        pool, processed = list[BeamNode](), dict[int, ProcessedBeams]()
         for group, rows in zip(groups, torch.split(logits, groups[0].size), strict=True):
             if group.done:
                 group.pad_step(padding_id(config))
             else:
                 # The penalty is part of the scores, so all sums contain it, as in transformers.
-                seen[group.number] = writer.process(rows, group.ids, processors(taken))
-                pool += group.advance(seen[group.number].scores, taken)
-            taken = torch.cat([taken, group.ids[:, -1]])
+                processed[group.number] = writer.process(
+                    rows, group.ids, processors(earlier_tokens)
+                )
+                pool += group.advance(processed[group.number].scores, earlier_tokens)
+            earlier_tokens = torch.cat([earlier_tokens, group.ids[:, -1]])
         ids = _join_ids(groups)
         forward.reorder(torch.cat([g.parents + g.number * g.size for g in groups]))
         # 3. Whether the search ends; its open beams then count as finished.
         reason = _stop_reason(groups, ids, rules[1])
         origin = {node: beam for g in groups for node, beam in g.origin.items()}
-        decision = SearchDecision(pool, seen, origin, writer.recorder.elapsed_s())
+        decision = SearchDecision(pool, processed, origin, writer.recorder.elapsed_s())
         if reason:
             for group in groups:
                 group.add_open_beams()

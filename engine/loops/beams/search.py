@@ -96,7 +96,7 @@ class SearchRecord:
     no candidates and no tree nodes; their numbers are below PROMPT_NODE.
     """
 
-    seen: ProcessedBeams
+    processed: ProcessedBeams
     step: Step
 
     def __init__(self, search: BeamSearch, writer: StepWriter) -> None:
@@ -114,12 +114,12 @@ class SearchRecord:
         if self.decision is None:
             self.writer.check_finite(logits)
         if self.search.beams > 1:
-            self.seen = self.writer.process(logits, self.search.ids, processors)
-            return self.seen.scores
+            self.processed = self.writer.process(logits, self.search.ids, processors)
+            return self.processed.scores
         # With one beam, generate() is greedy search, whose processors run over logits.
         scores, stages = self.writer.recorder.apply_processors(logits, self.search.ids, processors)
         scores = scores - logits.logsumexp(-1, keepdim=True)
-        self.seen = ProcessedBeams(logits, logits, scores, stages)
+        self.processed = ProcessedBeams(logits, logits, scores, stages)
         return scores
 
     def read_step(self, pool: CandidatePool, outcome: StepOutcome) -> Generator[Step, None, None]:
@@ -128,11 +128,13 @@ class SearchRecord:
         nodes = self._add_pool(pool, outcome)
         if self.decision is None:
             if not search.do_sample:
-                self.greedy.track_step(self.seen.scores, pool.flat, outcome.running, outcome.hits)
+                self.greedy.track_step(
+                    self.processed.scores, pool.flat, outcome.running, outcome.hits
+                )
             elapsed_s = self.writer.recorder.elapsed_s()
             beams: list[int] = pool.parents.tolist()
             origin = dict(zip(self.numbers, beams, strict=True))
-            self.decision = SearchDecision(nodes, {0: self.seen}, origin, elapsed_s)
+            self.decision = SearchDecision(nodes, {0: self.processed}, origin, elapsed_s)
         # transformers continues its placeholders to the end; these steps are not shown.
         if search.goes_on and search.is_exhausted:
             return
@@ -174,7 +176,7 @@ class SearchRecord:
         """Add a pool to the tree and the heap; return its nodes with their fates."""
         search, heap_was_full = self.search, self.full
         sums: list[float] = pool.scores.double().tolist()
-        logprobs: list[float] = self.seen.scores.flatten()[pool.flat].tolist()
+        logprobs: list[float] = self.processed.scores.flatten()[pool.flat].tolist()
         hits: list[bool] = outcome.hits.tolist()
         running: list[int] = outcome.running.tolist()
         merged: list[int] = outcome.merged.tolist()

@@ -106,10 +106,10 @@ class StepWriter:
         self, logits: torch.Tensor, ids: torch.Tensor, processors: Processors
     ) -> ProcessedBeams:
         """Run the processors over the log-probabilities of (beams, vocab) raw logits."""
-        given = torch.log_softmax(logits, dim=-1)
+        inputs = torch.log_softmax(logits, dim=-1)
         # Beam searches process log-probabilities; a repetition penalty acts otherwise on logits.
-        scores, stages = self.recorder.apply_processors(given, ids, processors)
-        return ProcessedBeams(logits, given, scores, stages)
+        scores, stages = self.recorder.apply_processors(inputs, ids, processors)
+        return ProcessedBeams(logits, inputs, scores, stages)
 
     def check_finite(self, logits: torch.Tensor) -> None:
         """Refuse (beams, vocab) raw logits with a NaN or infinite maximum, which ranking would hide.
@@ -163,13 +163,13 @@ class StepWriter:
 
     def _record_row(self, decision: SearchDecision, leader: BeamNode) -> Row:
         """Return the plain record of the distribution that the leading node was chosen from."""
-        seen, beam = decision.seen[leader.group], decision.origin[leader.node_id]
+        processed, beam = decision.processed[leader.group], decision.origin[leader.node_id]
         one = slice(beam, beam + 1)
-        stages = [(name, scores[one]) for name, scores in seen.stages]
-        narrowed = make_observation(seen.given[one], seen.scores[one], stages)
+        stages = [(name, scores[one]) for name, scores in processed.stages]
+        narrowed = make_observation(processed.inputs[one], processed.scores[one], stages)
         # The log-probabilities are normalised already; the record needs the raw logits' sum.
-        narrowed.logsumexp = seen.logits[one].logsumexp(-1)
-        chosen = torch.tensor([leader.token_id], device=seen.scores.device)
+        narrowed.logsumexp = processed.logits[one].logsumexp(-1)
+        chosen = torch.tensor([leader.token_id], device=processed.scores.device)
         return self.recorder.record(narrowed, chosen, self._index)[0]
 
 
@@ -220,13 +220,13 @@ class SearchDecision:
 
     Attributes:
         pool: candidates that are texts, in the order of the search.
-        seen: group -> its processed distributions; group 0 holds all beams of a plain search.
+        processed: group -> its processed distributions; group 0 holds all beams of a plain search.
         origin: node of the pool -> the beam of its group that it continues.
         elapsed_s: seconds since the recorder was created.
     """
 
     pool: Sequence[BeamNode]
-    seen: Mapping[int, ProcessedBeams]
+    processed: Mapping[int, ProcessedBeams]
     origin: Mapping[int, int]
     elapsed_s: float
 
@@ -249,7 +249,7 @@ class ProcessedBeams:
 
     logits: torch.Tensor
     """(beams, vocab) raw."""
-    given: torch.Tensor
+    inputs: torch.Tensor
     """(beams, vocab) input of the first processor: log-probabilities, or raw logits."""
     scores: torch.Tensor
     """(beams, vocab) processed log-probabilities, which the search sums."""

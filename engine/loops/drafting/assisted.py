@@ -100,7 +100,7 @@ class TargetForward:
     """
 
     def __init__(self, model: Model, model_kwargs: dict[str, Any]) -> None:
-        self.model, self.model_kwargs, self.given = model, model_kwargs, dict(model_kwargs)
+        self.model, self.model_kwargs, self.first_kwargs = model, model_kwargs, dict(model_kwargs)
         self.first, self.saved, self.passes = True, None, 0
         found = find_cache(model_kwargs) if model_kwargs["use_cache"] else None
         self.name, self.cache = found or ("", None)

@@ -33,7 +33,7 @@ class DraftForward:
         self.model, self.passes = model, 0
         self.crops, self.resumes = can.can_crop, can.can_restore
         self.name = can.cache_name if cached and can.can_step else None
-        self.known: list[int] = []
+        self.cached_ids: list[int] = []
         self.cache = self._new_cache()
         self.saved: tuple[list[int], Any] | None = None
         self.begins = True
@@ -54,14 +54,14 @@ class DraftForward:
         """Return (1, vocab) float32 logits after ``input_ids`` (1, length)."""
         ids: list[int] = input_ids[0].tolist()
         self._rewind(ids)
-        start = len(self.known)
+        start = len(self.cached_ids)
         # Some recurrent states accept only one token at a time.
         single = not (self.crops or self.resumes or start == 0)
         last = len(ids) - 1 if single else start
         for place in range(start, last):
             self._read(input_ids[:, place : place + 1], place)
         outputs = self._read(input_ids[:, last:], last)
-        self.known = ids if self.cache is not None else []
+        self.cached_ids = ids if self.cache is not None else []
         if self.begins and self.cache is not None and not self.crops:
             self.saved = ids, snapshot_cache(self.cache)
         self.begins = False
@@ -71,12 +71,12 @@ class DraftForward:
     def _read(self, new: torch.Tensor, start: int) -> Any:
         """Run the model on (1, n) ids at position ``start``."""
         self.passes += 1
-        kept = {} if self.cache is None else {str(self.name): self.cache}
-        if kept and not self.crops and self._has_positions:
+        cache_argument = {} if self.cache is None else {str(self.name): self.cache}
+        if cache_argument and not self.crops and self._has_positions:
             # A recurrent state does not know the length of the text.
             end = start + new.shape[1]
-            kept["position_ids"] = torch.arange(start, end, device=new.device)[None]
-        return self.model(input_ids=new, **kept, **self._switch, **self._extra)
+            cache_argument["position_ids"] = torch.arange(start, end, device=new.device)[None]
+        return self.model(input_ids=new, **cache_argument, **self._switch, **self._extra)
 
     def _new_cache(self) -> Any:
         if self.name is None:
@@ -88,21 +88,21 @@ class DraftForward:
 
     def _rewind(self, ids: list[int]) -> None:
         """Drop cached ids that differ from ``ids``; leave at least one id to read."""
-        if self.cache is None or _is_extension(ids, self.known):
+        if self.cache is None or _is_extension(ids, self.cached_ids):
             return
         if self.crops:
             keep = 0
             # Without the last id, so that at least one is left to read.
-            for old, new in zip(self.known, ids[:-1], strict=False):
+            for old, new in zip(self.cached_ids, ids[:-1], strict=False):
                 if old != new:
                     break
                 keep += 1
-            self.cache.crop(-(len(self.known) - keep))
-            self.known = self.known[:keep]
+            self.cache.crop(-(len(self.cached_ids) - keep))
+            self.cached_ids = self.cached_ids[:keep]
         elif self.saved is not None and _is_extension(ids, self.saved[0]):
-            self.known, self.cache = self.saved[0], snapshot_cache(self.saved[1])
+            self.cached_ids, self.cache = self.saved[0], snapshot_cache(self.saved[1])
         else:
-            self.known, self.cache = [], self._new_cache()
+            self.cached_ids, self.cache = [], self._new_cache()
 
 
 def free_positions(model: Model, length: int) -> int:
@@ -111,5 +111,5 @@ def free_positions(model: Model, length: int) -> int:
     return max(0, (position_count(model) or sys.maxsize) - length)
 
 
-def _is_extension(ids: list[int], known: list[int]) -> bool:
-    return len(known) < len(ids) and ids[: len(known)] == known
+def _is_extension(ids: list[int], cached_ids: list[int]) -> bool:
+    return len(cached_ids) < len(ids) and ids[: len(cached_ids)] == cached_ids

@@ -172,8 +172,8 @@ class ModelDrafter(Drafter):
             config.num_assistant_tokens, config.num_assistant_tokens_schedule
         )
         # transformers tunes it if scikit-learn is installed; a run only if it is asked to.
-        given = config.assistant_confidence_threshold or 0.0
-        self.threshold = ConfidenceThreshold(given, adaptive=confidence == ADAPTIVE)
+        threshold = config.assistant_confidence_threshold or 0.0
+        self.threshold = ConfidenceThreshold(threshold, adaptive=confidence == ADAPTIVE)
 
     def learn_outcome(self, accepted: int, drafted: int) -> None:
         """Adapt the draft length to a round's outcome, counted in target tokens."""
@@ -203,11 +203,16 @@ class ModelDrafter(Drafter):
             limit, scores_after, ends, do_sample=self.context.do_sample
         )
         reason = self.schedule.explain_length(len(tokens), stop)
-        made = self.forward.passes - before
+        forward_passes = self.forward.passes - before
         drafted = input_ids.new_tensor(tokens)
         threshold = self.threshold.value if self.threshold.adaptive else None
         return Draft(
-            drafted, scores, self.schedule.length, reason, forwards=made, threshold=threshold
+            drafted,
+            scores,
+            self.schedule.length,
+            reason,
+            forwards=forward_passes,
+            threshold=threshold,
         )
 
     def _draft_tokens(

@@ -187,10 +187,10 @@ def uncached_logits(
     context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, count: int
 ) -> torch.Tensor:
     """Return (count, vocab) float32 logits of one uncached pass over (1, length) ids."""
-    kept = {"logits_to_keep": count} if context.model._supports_logits_to_keep() else {}
+    last_only = {"logits_to_keep": count} if context.model._supports_logits_to_keep() else {}
     if not context.model.config.is_encoder_decoder:
-        besides = select_media_inputs(prepared, ids.shape[1])
-        logits = context.model(input_ids=ids, use_cache=False, **besides, **kept).logits
+        media = select_media_inputs(prepared, ids.shape[1])
+        logits = context.model(input_ids=ids, use_cache=False, **media, **last_only).logits
         return logits[0, -count:].float()
     encoder = {name: prepared.get(name) for name in ("encoder_outputs", "attention_mask")}
     logits = context.model(**encoder, decoder_input_ids=ids, use_cache=False).logits
@@ -331,13 +331,13 @@ def chi_square_test(
     common = [key for key in common if exact[key] * runs >= MIN_EXPECTED]
     bins = [(key, observed[key], exact[key] * runs) for key in common]
     rest = runs - sum(expected for _, _, expected in bins)
-    seen = runs - sum(count for _, count, _ in bins)
+    rest_count = runs - sum(count for _, count, _ in bins)
     if rest >= MIN_EXPECTED or not bins:
-        bins.append(((), seen, max(rest, 1e-9)))
+        bins.append(((), rest_count, max(rest, 1e-9)))
     # Too little for a bin: the rest joins the last one.
-    elif rest > 0 or seen:
+    elif rest > 0 or rest_count:
         key, count, expected = bins.pop()
-        bins.append((key, count + seen, expected + max(rest, 0.0)))
+        bins.append((key, count + rest_count, expected + max(rest, 0.0)))
     statistic, degrees = (
         chi_square_statistic((count, expected) for _, count, expected in bins),
         len(bins) - 1,

@@ -102,11 +102,11 @@ class RoundWriter:
             candidate: (1, length) text and draft.
         """
         start = candidate.shape[1] - len(logits) + 1
-        self._seen = [
+        self._observations = [
             self.recorder.observe(row[None], candidate[:, : start + i], self.context.processors)
             for i, row in enumerate(logits)
         ]
-        return torch.cat([place.scores for place in self._seen])
+        return torch.cat([place.scores for place in self._observations])
 
     def make_step(self, guess: Draft, outcome: RoundVerification, emitted: list[int]) -> Step:
         """Return the Step of the round; its candidates are those of the last emitted token."""
@@ -114,7 +114,7 @@ class RoundWriter:
         name, draft_s = self.drafter.name, self._drafted - self._began
         this = DraftRound(guess, outcome, emitted, draft_s, verify_s, name)
         self.recorder.additions.add_note(self.drafter.note)
-        place, last = self._seen[len(emitted) - 1], self._keep + len(emitted) - 1
+        place, last = self._observations[len(emitted) - 1], self._keep + len(emitted) - 1
         chosen = torch.tensor([emitted[-1]], device=place.scores.device)
         row = self.recorder.record(place, chosen, last, _verification_columns(outcome))[0]
         passes, self._passes = self.target.passes - self._passes, self.target.passes
@@ -138,7 +138,7 @@ class RoundWriter:
     ) -> Generator[Step, None, None]:
         """Yield the last Step again with a report on the finished text, if one is wanted."""
         if after is not None:
-            run = self.recorder.additions, self.context, self.target.given
+            run = self.recorder.additions, self.context, self.target.first_kwargs
             yield after(*run, input_ids, self.step)
 
 

@@ -121,13 +121,13 @@ class ReencodingDrafter(UniversalDrafter):
         # An incomplete character would be re-encoded as three other tokens.
         text, broken, rest = text.partition(REPLACEMENT)
         encoded: list[int] = self.target.tokenizer(text)["input_ids"]
-        known: list[int] = input_ids[0, -len(encoded) :].tolist() if encoded else []
+        recent_ids: list[int] = input_ids[0, -len(encoded) :].tolist() if encoded else []
         # Tokenizers cut text differently, so the new part begins where both readings last agree.
-        found = longest_common_run(encoded, known)
+        found = longest_common_run(encoded, recent_ids)
         if found is None:
             return [], self.assistant.tokenizer.decode(own[0, start:], skip_special_tokens=True)
         row, column, length = found
-        overhang = len(known) - (column + length)
+        overhang = len(recent_ids) - (column + length)
         lost = encoded[row + length : row + length + overhang]
         return encoded[row + length + overhang :], self.target.tokenizer.decode(
             lost
