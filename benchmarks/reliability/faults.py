@@ -72,7 +72,7 @@ def _leaks(folder: Path, threads: set[threading.Thread]) -> list[str]:
     fresh = [thread.name for thread in threading.enumerate() if thread not in threads]
     entries = list(loading._CACHE.values())
     held = {
-        "places in the line": len(RUN_QUEUE._places) + len(RUN_QUEUE._inside),
+        "places in the line": len(RUN_QUEUE._tickets) + len(RUN_QUEUE._inside),
         "work under way": len(jobs._ACTIVE_JOBS),
         "threads": len(fresh),
         "temporary files": len(list(folder.iterdir())),

@@ -40,8 +40,8 @@ class _BatchMember:
         place: its ticket.
     """
 
-    def __init__(self, do: Callable[[EventCallback], None], place: Ticket) -> None:
-        self.do, self.place, self.context = do, place, copy_context()
+    def __init__(self, do: Callable[[EventCallback], None], ticket: Ticket) -> None:
+        self.do, self.ticket, self.context = do, ticket, copy_context()
         self.events = QueueStreamer(maxsize=None)
         self.cache: slots.SharedCache | None = None
         self.ids = torch.zeros(0)
@@ -90,8 +90,8 @@ class BatchedRuns:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
-        self.coming: list[_BatchMember] = []
-        self._sharers: list[_BatchMember] = []
+        self.joining: list[_BatchMember] = []
+        self._members: list[_BatchMember] = []
         self._over: list[_BatchMember] = []
         self._slots = slots.Slots(loaded.model, SETTINGS.max_shared_runs)
         self._hub = getcurrent()
@@ -99,13 +99,13 @@ class BatchedRuns:
 
     def create_cache(self) -> slots.SharedCache:
         """Return a new cache for the calling run; call it from within its ``do``."""
-        own = next(s for s in self._sharers if s.greenlet is getcurrent())
+        own = next(s for s in self._members if s.greenlet is getcurrent())
         own.cache = checked_cache.CheckedCache(self._slots, self._wait_for_pass)
         return own.cache
 
     def _wait_for_pass(self, cache: slots.SharedCache, ids: torch.Tensor) -> torch.Tensor | None:
         """Yield until the next pass and return its logits; see ``slots.PassRequest``."""
-        own = next(s for s in self._sharers if s.cache is cache)
+        own = next(s for s in self._members if s.cache is cache)
         own.ids = ids
         return self._hub.switch()
 
@@ -120,56 +120,56 @@ class BatchedRuns:
             _LOG.error("runs that shared passes ended: %s", type(error).__name__)
             with _LOCK:
                 _BATCHES.pop(id(self.loaded), None)
-            for sharer in (*self._sharers, *self.coming):
-                sharer.error = error
-            self._over += [*self._sharers, *self.coming]
+            for member in (*self._members, *self.joining):
+                member.error = error
+            self._over += [*self._members, *self.joining]
         # A reader may end this process, so torch's state of this thread is released before.
         self._send_ends()
 
     def _send_ends(self) -> None:
-        for sharer in self._over:
-            sharer.send_end()
+        for member in self._over:
+            member.send_end()
         self._over = []
 
     def _admit(self) -> bool:
         """Start the runs that have joined; return False and remove the batch if it is empty."""
         with _LOCK:
-            new, self.coming = self.coming, []
-            self._sharers += new
-            if not self._sharers:
+            new, self.joining = self.joining, []
+            self._members += new
+            if not self._members:
                 del _BATCHES[id(self.loaded)]
                 return False
         self._send_ends()
-        for sharer in new:
-            sharer.start()
+        for member in new:
+            member.start()
         return True
 
     def _advance_all(self) -> None:
         """Remove finished runs, let others compute if due, make one pass, continue the ready runs."""
-        for sharer in [s for s in self._sharers if s.has_ended]:
-            self._sharers.remove(sharer)
-            self._over.append(sharer)
-            if sharer.cache is not None:
-                sharer.cache.leave_batch()
-        if self._sharers:
-            places = [sharer.place for sharer in self._sharers]
-            places[0].give_way(told=places)
-        ready = [sharer for sharer in self._sharers if sharer.can_continue]
-        if not ready and self._sharers:
+        for member in [s for s in self._members if s.has_ended]:
+            self._members.remove(member)
+            self._over.append(member)
+            if member.cache is not None:
+                member.cache.leave_batch()
+        if self._members:
+            tickets = [member.ticket for member in self._members]
+            tickets[0].give_way(tickets=tickets)
+        ready = [member for member in self._members if member.can_continue]
+        if not ready and self._members:
             time.sleep(_POLL_S)
-        for sharer, logits in self._run_pass(ready):
-            assert sharer.greenlet is not None
-            sharer.greenlet.switch(logits)
+        for member, logits in self._run_pass(ready):
+            assert member.greenlet is not None
+            member.greenlet.switch(logits)
 
     def _run_pass(
         self, ready: list[_BatchMember]
     ) -> list[tuple[_BatchMember, torch.Tensor | None]]:
         """Return the logits of a joint pass per run, None for a run that makes its pass alone."""
-        together = [sharer for sharer in ready if self._assign_seats(sharer)]
+        together = [member for member in ready if self._assign_seats(member)]
         tokens = {
             seat: token
-            for sharer in together
-            for seat, [token] in zip(_require_cache(sharer).seats, sharer.ids.tolist(), strict=True)
+            for member in together
+            for seat, [token] in zip(_require_cache(member).seats, member.ids.tolist(), strict=True)
         }
         try:
             logits = self._slots.read_tokens(tokens) if tokens else None
@@ -178,15 +178,15 @@ class BatchedRuns:
             slots.forbid_sharing(self.loaded)
             logits = None
         if logits is None:
-            return [(sharer, None) for sharer in ready]
+            return [(member, None) for member in ready]
         rows = {id(s): [seat.row for seat in _require_cache(s).seats] for s in together}
         return [(s, logits[rows[id(s)]] if id(s) in rows else None) for s in ready]
 
-    def _assign_seats(self, sharer: _BatchMember) -> bool:
+    def _assign_seats(self, member: _BatchMember) -> bool:
         """Assign cache rows to a run if others share passes; return whether it has any."""
-        cache = _require_cache(sharer)
+        cache = _require_cache(member)
         margin = (
-            slots.measure_margin(self.loaded) if len(self._sharers) > 1 or cache.seats else None
+            slots.measure_margin(self.loaded) if len(self._members) > 1 or cache.seats else None
         )
         if margin is None:
             return False
@@ -195,9 +195,9 @@ class BatchedRuns:
         return bool(cache.seats)
 
 
-def _require_cache(sharer: _BatchMember) -> slots.SharedCache:
-    assert sharer.cache is not None
-    return sharer.cache
+def _require_cache(member: _BatchMember) -> slots.SharedCache:
+    assert member.cache is not None
+    return member.cache
 
 
 _BATCHES: dict[int, BatchedRuns] = {}
@@ -207,7 +207,7 @@ _LOCK = threading.Lock()
 
 def run_batched(
     loaded: LoadedModel,
-    place: Ticket,
+    ticket: Ticket,
     do: Callable[[EventCallback, BatchedRuns], None],
     send: EventCallback,
 ) -> None:
@@ -215,7 +215,7 @@ def run_batched(
 
     Args:
         loaded: the model.
-        place: the run's ticket.
+        ticket: the run's ticket.
         do: decodes; takes the event callback and the batch. It ends soon after its reader leaves,
             when the callback raises Cancelled.
         send: receives the events in the calling thread.
@@ -224,13 +224,13 @@ def run_batched(
         BaseException: an exception of ``do`` or ``send``.
     """
     with _LOCK:
-        company = _BATCHES.get(id(loaded)) or BatchedRuns(loaded)
-        _BATCHES[id(loaded)] = company
-        sharer = _BatchMember(lambda put: do(put, company), place)
-        company.coming.append(sharer)
+        batch = _BATCHES.get(id(loaded)) or BatchedRuns(loaded)
+        _BATCHES[id(loaded)] = batch
+        member = _BatchMember(lambda put: do(put, batch), ticket)
+        batch.joining.append(member)
     try:
-        for event in sharer.events:
+        for event in member.events:
             send(event)
     finally:
-        sharer.events.close()
-        sharer.over.wait()  # takes up to one step; nothing of the run continues after the return
+        member.events.close()
+        member.over.wait()  # takes up to one step; nothing of the run continues after the return

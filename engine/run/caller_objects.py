@@ -49,9 +49,9 @@ def check_caller_objects(request: DecodeRequest, strategy: Strategy, sequences: 
         ParameterError: an object has another form, or the strategy cannot use it.
     """
     for name in _LISTS:
-        given = getattr(request, name)
-        if not isinstance(given, Sequence) or not all(map(callable, given)):
-            raise ParameterError(name, given, "it must be a list of objects that can be called")
+        functions = getattr(request, name)
+        if not isinstance(functions, Sequence) or not all(map(callable, functions)):
+            raise ParameterError(name, functions, "it must be a list of objects that can be called")
     streamer = request.streamer
     if streamer is not None and not all(hasattr(streamer, name) for name in _STREAMER_METHODS):
         raise ParameterError("streamer", streamer, "it must have the methods put and end")

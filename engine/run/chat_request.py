@@ -200,20 +200,20 @@ def resolve_template(
         ParameterError: both ways to begin are requested, or neither, or there is no message to
             continue.
     """
-    given = dict(template or {})
+    arguments = dict(template or {})
     prefilled = messages[-1].get("role") == "assistant"
-    goes_on = given.pop(_CONTINUE, prefilled and not given.get(_START, False))
+    goes_on = arguments.pop(_CONTINUE, prefilled and not arguments.get(_START, False))
     if goes_on and not prefilled:
         raise ParameterError(
             f"template.{_CONTINUE}", True, "the last message must be the assistant's"
         )
-    if given.pop(_START, not goes_on) == goes_on:
+    if arguments.pop(_START, not goes_on) == goes_on:
         raise ParameterError(
             f"template.{_START}",
             goes_on,
             Message("exactly one of this and {other} is true", other=_CONTINUE),
         )
-    return {**given, (_CONTINUE if goes_on else _START): True}
+    return {**arguments, (_CONTINUE if goes_on else _START): True}
 
 
 def strip_default_start(

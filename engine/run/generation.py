@@ -221,14 +221,14 @@ def wrap_prefix_fn(allowed: Callable[..., Any], vocab_size: int) -> Callable[...
             the vocabulary.
     """
 
-    def checked(batch_id: int, ids: torch.Tensor) -> list[int]:
+    def checked_fn(batch_id: int, ids: torch.Tensor) -> list[int]:
         try:
             answer = allowed(batch_id, ids)
         except Exception as error:  # a caller's function may raise anything
             why = Message("it raised {kind}", kind=type(error).__name__)
             raise ParameterError("prefix_allowed_tokens_fn", allowed, why) from error
-        told = answer.tolist() if hasattr(answer, "tolist") else answer
-        listed: list[Any] = list(told) if isinstance(told, (list, tuple, set, range)) else []
+        values = answer.tolist() if hasattr(answer, "tolist") else answer
+        listed: list[Any] = list(values) if isinstance(values, (list, tuple, set, range)) else []
         if not listed or not all(isinstance(i, int) and 0 <= i < vocab_size for i in listed):
             raise ParameterError(
                 "prefix_allowed_tokens_fn",
@@ -240,4 +240,4 @@ def wrap_prefix_fn(allowed: Callable[..., Any], vocab_size: int) -> Callable[...
             )
         return listed
 
-    return checked
+    return checked_fn

@@ -88,8 +88,8 @@ def load_media_inputs(trace: Trace, loaded: LoadedModel) -> dict[str, Any]:
     media = load_trace_media(trace)
     if not media or loaded.reader is None:
         return {}
-    made = loaded.reader.read(loaded, media, ids=trace.prompt_ids, speech=trace.speech)
-    return made.to_device(loaded.device, loaded.model.dtype)
+    encoded = loaded.reader.read(loaded, media, ids=trace.prompt_ids, speech=trace.speech)
+    return encoded.to_device(loaded.device, loaded.model.dtype)
 
 
 def encode_media_prompt(
@@ -122,16 +122,16 @@ def encode_media_prompt(
     with ModelCall(PROCESSOR, loaded.name):
         if chat is None or messages is None:
             reading = checked.special_tokens
-            made = reader.read(loaded, media, request.prompt, ids, request.speech, reading)
+            encoded = reader.read(loaded, media, request.prompt, ids, request.speech, reading)
         else:
             template = resolve_template(messages, request.template)
-            made, chat = reader.read_chat(loaded, media, messages, template, chat)
+            encoded, chat = reader.read_chat(loaded, media, messages, template, chat)
     given = ("messages", chat), ("input_ids", ids), ("prompt", request.prompt or None)
     name = next((n for n, value in given if value is not None), min(media.kinds()))
-    check_prompt_length(name, len(made.ids), loaded.context_length)
+    check_prompt_length(name, len(encoded.ids), loaded.context_length)
     most = loaded.vocab_size - 1
-    beyond = next((i for i in made.ids if i > most), None)
+    beyond = next((i for i in encoded.ids if i > most), None)
     if beyond is not None:
         allowed = Message("token ids of this model go from 0 to {last}", last=most)
         raise ParameterError("input_ids", beyond, allowed)
-    return made, chat
+    return encoded, chat

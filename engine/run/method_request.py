@@ -64,16 +64,18 @@ def parse_method_request(values: Mapping[str, object]) -> tuple[dict[str, Any], 
     """
     kind = params_of(CustomConfig)["method"]
     named = kind.check("method", values.get("method", CustomConfig.method))
-    given = params_of(CustomConfig)["arguments"].check("arguments", values.get("arguments")) or {}
-    given |= {name: value for name, value in values.items() if name not in _OWN_PARAMETERS}
+    arguments = (
+        params_of(CustomConfig)["arguments"].check("arguments", values.get("arguments")) or {}
+    )
+    arguments |= {name: value for name, value in values.items() if name not in _OWN_PARAMETERS}
     rest = {name: value for name, value in values.items() if name in _OWN_PARAMETERS}
     if callable(named):
         function = RequestedMethod(getattr(named, "__name__", "function"), function=named)
-        return {**rest, "arguments": _check_function_arguments(named, given) or None}, function
+        return {**rest, "arguments": _check_function_arguments(named, arguments) or None}, function
     if not is_local_method(named):
-        return {**rest, "arguments": given or None}, RequestedMethod(named)
+        return {**rest, "arguments": arguments or None}, RequestedMethod(named)
     method = RequestedMethod(named, find_method(named))
-    return {**rest, "arguments": _check_arguments(method, given) or None}, method
+    return {**rest, "arguments": _check_arguments(method, arguments) or None}, method
 
 
 def fetch_method(
@@ -126,30 +128,30 @@ def check_model_compatible(method: RequestedMethod, target: LoadedModel) -> None
         )
 
 
-def _check_arguments(method: RequestedMethod, given: Mapping[str, object]) -> dict[str, Any]:
+def _check_arguments(method: RequestedMethod, arguments: Mapping[str, object]) -> dict[str, Any]:
     assert method.found is not None
     check_trusted(method.found)
     own = method.found.method
     # A method with **kwargs takes generate()'s arguments too, except those the strategy passes.
     also = standard_argument_names() - _OWN_PARAMETERS if own.takes_all else frozenset()
     known = also | {argument.name for argument in own.arguments}
-    for name, value in given.items():
+    for name, value in arguments.items():
         hint = None if name in known else suggest_name(name, _OWN_PARAMETERS)
         if hint:
             raise ParameterError(name, value, "the method does not have it", hint)
-    return check_arguments(own.arguments, given, also)
+    return check_arguments(own.arguments, arguments, also)
 
 
-def _check_function_arguments(function: Function, given: dict[str, Any]) -> dict[str, Any]:
+def _check_function_arguments(function: Function, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         names = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return given
-    unknown = next((name for name in given if name not in names), None)
+        return arguments
+    unknown = next((name for name in arguments if name not in names), None)
     if unknown is not None:
         raise ParameterError(
             unknown,
-            given[unknown],
+            arguments[unknown],
             Message("{strategy}'s function does not take it", strategy=STRATEGY.name),
         )
-    return given
+    return arguments

@@ -138,10 +138,10 @@ _ACCESS_TEXTS = {
 }
 
 
-def describe_weights(held: WeightsParams) -> str:
+def describe_weights(weights: WeightsParams) -> str:
     """Return backend, dtype and quantization as text."""
-    backend = "" if held.backend == TORCH else held.backend
-    return ", ".join(filter(None, (backend, held.dtype, held.quantization)))
+    backend = "" if weights.backend == TORCH else weights.backend
+    return ", ".join(filter(None, (backend, weights.dtype, weights.quantization)))
 
 
 def format_bytes(count: float | None) -> str:

@@ -32,20 +32,20 @@ def pause_between_layers(
     if give_way is None:
         yield
         return
-    own, asked = threading.get_ident(), time.perf_counter()
+    own, checked_at = threading.get_ident(), time.perf_counter()
 
     def check(*_: object) -> None:
-        nonlocal asked
+        nonlocal checked_at
         # The modules are shared: another thread's pass asks for itself.
-        if threading.get_ident() == own and time.perf_counter() - asked >= _CHECK_S:
+        if threading.get_ident() == own and time.perf_counter() - checked_at >= _CHECK_S:
             give_way()
-            asked = time.perf_counter()
+            checked_at = time.perf_counter()
 
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for layer in {layer for model in models for layer in _list_layers(model)}:
-            held.callback(layer.register_forward_pre_hook(check).remove)
+            stack.callback(layer.register_forward_pre_hook(check).remove)
         token = _GIVE_WAY.set(give_way)
-        held.callback(_GIVE_WAY.reset, token)
+        stack.callback(_GIVE_WAY.reset, token)
         yield
 
 

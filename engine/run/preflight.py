@@ -14,7 +14,7 @@ from engine.declare.weights import NF4, TORCH, WeightsParams, parse_size
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
 from engine.models import files, hub_lookup, sizes
-from engine.models import weights as holding
+from engine.models import weights as model_weights
 from engine.models.adapter_build import build_meta_base
 from engine.models.adapter_merge import check_can_merge
 from engine.models.devices import default_device
@@ -61,31 +61,31 @@ def preflight(source: Source, weights: WeightsParams | None = None) -> ModelFact
         ParameterError: this deployment does not offer the precision.
     """
     device = default_device()
-    held = holding.with_default_dtype(weights or holding.DEFAULT, device)
-    holding.check_weights_allowed(held, device)
-    holding.check_devices(held)
+    settings = model_weights.with_default_dtype(weights or model_weights.DEFAULT, device)
+    model_weights.check_weights_allowed(settings, device)
+    model_weights.check_devices(settings)
     source.check_offered()
     folder = source.folder()
     with TemporaryFolder("preflight") as small:
         match source:
             case Gguf():
-                return _check_gguf(source, folder, small, held)
+                return _check_gguf(source, folder, small, settings)
             case Adapter():
-                return _check_adapter(source, small, held)
+                return _check_adapter(source, small, settings)
             case Hub() if folder is None:
-                return _check_hub_model(source, source, small, held)
+                return _check_hub_model(source, source, small, settings)
             case _:
                 assert folder is not None
-                return _check_local_model(source, folder, held)
+                return _check_local_model(source, folder, settings)
 
 
-def _check_local_model(source: Source, folder: str, held: WeightsParams) -> ModelFacts:
+def _check_local_model(source: Source, folder: str, weights: WeightsParams) -> ModelFacts:
     """Return the facts of a model whose files are on this machine."""
     name, entry = source.name, CATALOGUE.get(source.name)
     found = ModelFacts(
         name,
         "embedded" if isinstance(source, Embedded) else "here",
-        describe_weights(held),
+        describe_weights(weights),
         revision=source.revision(folder),
         licence=entry.licence if entry else _read_licence(folder),
         chat_template=_has_template(_template_files(folder)),
@@ -97,10 +97,10 @@ def _check_local_model(source: Source, folder: str, held: WeightsParams) -> Mode
         values = sizes.count_values(name, folder)
     except ModelError as error:
         return _mark_unusable(found, str(error))
-    return _add_class_facts(_add_speech_facts(found, model, folder), model, values, held)
+    return _add_class_facts(_add_speech_facts(found, model, folder), model, values, weights)
 
 
-def _check_gguf(source: Gguf, folder: str | None, small: str, held: WeightsParams) -> ModelFacts:
+def _check_gguf(source: Gguf, folder: str | None, small: str, weights: WeightsParams) -> ModelFacts:
     """Return the facts of a GGUF file: from its header, and from its converted folder if any."""
     name = source.name
     try:
@@ -108,15 +108,15 @@ def _check_gguf(source: Gguf, folder: str | None, small: str, held: WeightsParam
         facts = read_gguf_facts(name, small if folder is None else None)
     except ModelError as error:
         if folder is not None:
-            return _check_local_model(source, folder, held)
-        return _mark_unusable(ModelFacts(name, "unmade", describe_weights(held)), str(error))
+            return _check_local_model(source, folder, weights)
+        return _mark_unusable(ModelFacts(name, "unmade", describe_weights(weights)), str(error))
     if folder is not None:
-        found = _check_local_model(source, folder, held)
+        found = _check_local_model(source, folder, weights)
         return dataclasses.replace(found, gguf=facts, licence=found.licence or facts.licence)
     found = ModelFacts(
         name,
         "unmade",
-        describe_weights(held),
+        describe_weights(weights),
         gguf=facts,
         parameters=facts.values,
         context_length=facts.context_length,
@@ -130,22 +130,22 @@ def _check_gguf(source: Gguf, folder: str | None, small: str, held: WeightsParam
         model = build_from_config(name, small, files.check_config(small), lambda: facts.values)[1]
     except ModelError as error:
         return _mark_unusable(found, str(error))
-    return _add_class_facts(found, model, facts.values, held)
+    return _add_class_facts(found, model, facts.values, weights)
 
 
-def _check_adapter(source: Adapter, small: str, held: WeightsParams) -> ModelFacts:
+def _check_adapter(source: Adapter, small: str, weights: WeightsParams) -> ModelFacts:
     """Return the facts of a LoRA adapter; from the hub's listing if it is not fetched yet."""
     folder = source.adapter_folder()
     if folder is None and isinstance(source.place, Hub):
-        return _check_hub_model(source, source.place, small, held)
+        return _check_hub_model(source, source.place, small, weights)
     assert folder is not None
     licence = _read_licence(folder)
-    found = ModelFacts(source.name, "unmade", describe_weights(held), licence=licence)
-    return _add_adapter_facts(found, source, folder, held)
+    found = ModelFacts(source.name, "unmade", describe_weights(weights), licence=licence)
+    return _add_adapter_facts(found, source, folder, weights)
 
 
 def _add_adapter_facts(
-    found: ModelFacts, adapter: Adapter, folder: str, held: WeightsParams
+    found: ModelFacts, adapter: Adapter, folder: str, weights: WeightsParams
 ) -> ModelFacts:
     """Add a LoRA adapter's facts: from its adapter_config.json, and from its base if local."""
     place = adapter.place.name
@@ -168,12 +168,12 @@ def _add_adapter_facts(
     merged = adapter.folder()
     if merged is None:
         return _add_class_facts(
-            _add_build_size(_add_merge_note(found, place), values), model, values, held
+            _add_build_size(_add_merge_note(found, place), values), model, values, weights
         )
     found = dataclasses.replace(
         found, where="here", revision=Path(merged).name, disk_bytes=_disk_bytes(merged)
     )
-    return _add_class_facts(found, model, values, held)
+    return _add_class_facts(found, model, values, weights)
 
 
 def _format_missing_base(adapter: Adapter, base: Source) -> str:
@@ -203,14 +203,14 @@ def _add_build_size(found: ModelFacts, values: int) -> ModelFacts:
     )
 
 
-def _check_hub_model(source: Source, hub: Hub, small: str, held: WeightsParams) -> ModelFacts:
+def _check_hub_model(source: Source, hub: Hub, small: str, weights: WeightsParams) -> ModelFacts:
     """Return the facts of a hub model, from the hub's listing and its small config files.
 
     Args:
         source: the model: the repository itself, or an adapter from it.
         hub: the repository.
         small: a folder for its small files.
-        held: the requested precision.
+        weights: the requested precision.
     """
     facts = hub_lookup.look_up_model(hub, small)
     name, entry = source.name, CATALOGUE.get(source.name)
@@ -218,7 +218,7 @@ def _check_hub_model(source: Source, hub: Hub, small: str, held: WeightsParams) 
     found = ModelFacts(
         name,
         "hub",
-        describe_weights(held),
+        describe_weights(weights),
         revision=facts.revision,
         parameters=facts.values,
         licence=facts.licence or (entry.licence if entry else None),
@@ -237,7 +237,7 @@ def _check_hub_model(source: Source, hub: Hub, small: str, held: WeightsParams) 
     if isinstance(source, Hub) and has_adapter_files(small):
         source = Adapter(name, hub)
     if isinstance(source, Adapter):
-        return _add_adapter_facts(found, source, small, held)
+        return _add_adapter_facts(found, source, small, weights)
     if not (Path(small) / hub_lookup.CONFIG).is_file():
         return _mark_unusable(
             found, Message("{name} has no config.json that says what it is.", name=name)
@@ -250,28 +250,28 @@ def _check_hub_model(source: Source, hub: Hub, small: str, held: WeightsParams) 
         return _mark_unusable(found, str(error))
     own = sum(parameter.numel() for parameter in model.parameters())
     found = _add_speech_facts(found, model, small)
-    return _add_class_facts(found, model, facts.values or own, held)
+    return _add_class_facts(found, model, facts.values or own, weights)
 
 
 def _add_class_facts(
-    found: ModelFacts, model: Model, values: int, held: WeightsParams
+    found: ModelFacts, model: Model, values: int, weights: WeightsParams
 ) -> ModelFacts:
     """Add the facts of a model that was built without memory for its weights."""
     stands = LoadedModel(model, name=found.name)
     reasons = {s.name: incompatibility_reason(s, stands) for s in STRATEGIES.values()}
-    why = None if held.backend == TORCH else conversion_refusal(model)
+    why = None if weights.backend == TORCH else conversion_refusal(model)
     if why is not None:
         return _mark_unusable(
             found,
             Message(
                 "{name} cannot be converted for {backend}: {why}.",
                 name=found.name,
-                backend=held.backend,
+                backend=weights.backend,
                 why=why,
             ),
         )
-    needed = sizes.estimate_bytes(model, values, held)
-    note = _format_memory_shortage(model, values, held)
+    needed = sizes.estimate_bytes(model, values, weights)
+    note = _format_memory_shortage(model, values, weights)
     return _add_notes(
         dataclasses.replace(
             found,
@@ -297,19 +297,19 @@ def _add_speech_facts(found: ModelFacts, model: Model, folder: str) -> ModelFact
     return dataclasses.replace(found, speech=read_speech_choices(folder))
 
 
-def _format_memory_shortage(model: Model, values: int, held: WeightsParams) -> str | None:
+def _format_memory_shortage(model: Model, values: int, weights: WeightsParams) -> str | None:
     """Return why a model's weights exceed the memory budget and what would fit, else None."""
     budget = SETTINGS.max_model_memory_gb
-    needed = sizes.estimate_bytes(model, values, held)
-    limits = sum(parse_size(size) for _, size in held.max_memory or ())
-    if (min(needed, limits) if held.max_memory else needed) <= budget * 1e9:
+    needed = sizes.estimate_bytes(model, values, weights)
+    limits = sum(parse_size(size) for _, size in weights.max_memory or ())
+    if (min(needed, limits) if weights.max_memory else needed) <= budget * 1e9:
         return None
     shortage = {
         "size": format_bytes(needed),
-        "held": describe_weights(held),
+        "held": describe_weights(weights),
         "most": f"{budget:g}",
     }
-    for other in _iter_smaller_weights(held):
+    for other in _iter_smaller_weights(weights):
         smaller = sizes.estimate_bytes(model, values, other)
         if smaller <= budget * 1e9:
             return Message(
@@ -326,11 +326,11 @@ def _format_memory_shortage(model: Model, values: int, held: WeightsParams) -> s
     )
 
 
-def _iter_smaller_weights(held: WeightsParams) -> Iterator[WeightsParams]:
+def _iter_smaller_weights(weights: WeightsParams) -> Iterator[WeightsParams]:
     """Yield smaller precisions that this machine and deployment offer."""
     for change in _SMALLER_WEIGHTS:
         other = dataclasses.replace(
-            held,
+            weights,
             **{"backend": TORCH, "quantization": None, "device_map": None, "max_memory": None}
             | change,
         )
@@ -344,7 +344,7 @@ def _iter_smaller_weights(held: WeightsParams) -> Iterator[WeightsParams]:
         if other.quantization and importlib.util.find_spec("bitsandbytes") is None:
             continue
         try:
-            holding.check_weights_allowed(other, default_device())
+            model_weights.check_weights_allowed(other, default_device())
         except ParameterError:
             continue
         yield other
@@ -369,10 +369,10 @@ def _read_licence(folder: str) -> str | None:
     try:
         if path.stat().st_size > _MAX_README_BYTES:
             return None
-        said = (metadata_load(path) or {}).get("license")
+        licence = (metadata_load(path) or {}).get("license")
     except Exception:  # a README may contain any invalid YAML
         return None
-    return str(said)[:_MAX_CHARS] if said else None
+    return str(licence)[:_MAX_CHARS] if licence else None
 
 
 def _template_files(folder: str) -> list[Path]:

@@ -139,9 +139,9 @@ def encode_prompt(
             note = Message("The prompt is empty, so the model reads {token} alone.", token=begin)
             checked = dataclasses.replace(checked, notes=(*checked.notes, note))
         return checked, ids, {}
-    made, chat = read
-    inputs = made.to_device(target.device, target.model.dtype)
-    return dataclasses.replace(checked, chat=chat), list(made.ids), inputs
+    encoded, chat = read
+    inputs = encoded.to_device(target.device, target.model.dtype)
+    return dataclasses.replace(checked, chat=chat), list(encoded.ids), inputs
 
 
 def fit_request(
@@ -282,8 +282,8 @@ class ModelLoader:
         if isinstance(model, LoadedModel) or get_cached_model(model, weights) is not None:
             return get_model(model, weights)
         self.fetch([(model, weights or WeightsParams())])
-        told = Loading(model.name)
-        self.tell(told)
+        event = Loading(model.name)
+        self.tell(event)
         began = time.perf_counter()
         executor = ThreadPoolExecutor(1)
         loading = executor.submit(load_source, model, weights=weights)
@@ -292,8 +292,8 @@ class ModelLoader:
         while not wait([loading], _POLL_S).done:
             if self.cancelled.is_set():
                 raise Cancelled
-            told = self._report_evictions(told)
-        self._report_evictions(told)
+            event = self._report_evictions(event)
+        self._report_evictions(event)
         self.load_s += time.perf_counter() - began
         return loading.result()
 
@@ -326,18 +326,18 @@ class ModelLoader:
         self.tell(Loading(source.name, converting=backend))
         ensure_graph(source.name, folder, backend, self.cancelled)
 
-    def _report_evictions(self, told: Loading) -> Loading:
+    def _report_evictions(self, event: Loading) -> Loading:
         """Send an event if models were evicted for this load; return the last event sent."""
         found = (
-            memory_budget.evictions_since(self._begun, told.model, place)
+            memory_budget.evictions_since(self._begun, event.model, place)
             for place in ("memory", "disk")
         )
-        now = dataclasses.replace(
-            told, **dict(zip(("left_memory", "left_disk"), found, strict=True))
+        updated = dataclasses.replace(
+            event, **dict(zip(("left_memory", "left_disk"), found, strict=True))
         )
-        if now != told:
-            self.tell(now)
-        return now
+        if updated != event:
+            self.tell(updated)
+        return updated
 
     def _report_progress(self, name: str, rate: TransferRate, got: int, total: int) -> None:
         self.tell(Loading(name, got, total, rate.per_second(got)))

@@ -231,7 +231,7 @@ def _build_header(run: Prepared, pieces: dict[int, str]) -> Trace:
     """Return the trace before the first step."""
     request, chat = run.request, run.checked.chat
     messages = request.messages
-    said = (
+    conversation = (
         {}
         if chat is None or messages is None
         else {
@@ -260,7 +260,7 @@ def _build_header(run: Prepared, pieces: dict[int, str]) -> Trace:
         media=run.checked.media.infos(),
         speech=dict(request.speech) or None,
         literal_tokens=run.checked.literal_tokens,
-        **said,
+        **conversation,
     )
 
 

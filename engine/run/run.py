@@ -93,36 +93,36 @@ class Run:
         size = float(checked.config.max_new_tokens)
         models = ModelLoader(self.cancelled, self.send)
         named = ModelWork(strategy=checked.strategy.title)
-        with named, RUN_QUEUE.open_ticket(self.cancelled, self.send, kind, size) as place:
-            place.company, place.rows = batch_key(checked), checked.config.num_return_sequences
+        with named, RUN_QUEUE.open_ticket(self.cancelled, self.send, kind, size) as ticket:
+            ticket.batch_key, ticket.rows = batch_key(checked), checked.config.num_return_sequences
             # Downloads need no turn; tickets that arrive meanwhile go first.
-            with place.release_turn():
+            with ticket.release_turn():
                 checked = fetch_request_method(checked, self.cancelled)
                 models.fetch(named_models(checked))
-            if place.position and has_loaded_models(checked):
+            if ticket.position and has_loaded_models(checked):
                 # Errors that the models would raise come now, not after the wait.
                 prepare(checked)
-            place.wait_to_load()
+            ticket.wait_to_load()
             run = prepare(checked, models)
             # Known only now that the model is loaded.
             if not slots.can_share_passes(run.target):
-                place.company = None
+                ticket.batch_key = None
             with (
                 pin_models(run.target, run.assistant),
-                place.acquire_turn(run.target, run.assistant),
+                ticket.acquire_turn(run.target, run.assistant),
                 limit_torch_threads(run.target, run.assistant),
                 open_sandbox(run, self.send, self.cancelled) as (child, ready_s),
             ):
-                load_s, place.lift_limits = models.load_s + ready_s, lift_thread_limit
-                decode = partial(self._decode, run, place, load_s)
+                load_s, ticket.lift_limits = models.load_s + ready_s, lift_thread_limit
+                decode = partial(self._decode, run, ticket, load_s)
                 try:
-                    if place.company is not None:
-                        run_batched(run.target, place, decode, self.send)
+                    if ticket.batch_key is not None:
+                        run_batched(run.target, ticket, decode, self.send)
                     elif run.method is None:
                         decode(self.send)
                     else:
-                        recording = self._start_recording(run, place, load_s, self.send)
-                        self._run_method(run, place, child, recording)
+                        recording = self._start_recording(run, ticket, load_s, self.send)
+                        self._run_method(run, ticket, child, recording)
                 finally:
                     if self.witness is not None:
                         self.witness.on_end()
@@ -132,26 +132,26 @@ class Run:
         return None if self.recording is None else self.recording.partial_trace()
 
     def _start_recording(
-        self, run: Prepared, place: Ticket, load_s: float, send: EventCallback
+        self, run: Prepared, ticket: Ticket, load_s: float, send: EventCallback
     ) -> Recording:
         """Create the recording of a run after its waits."""
-        self.recording = Recording(run, send, place.waited_s, load_s, self.witness)
+        self.recording = Recording(run, send, ticket.waited_s, load_s, self.witness)
         return self.recording
 
     def _decode(
         self,
         run: Prepared,
-        place: Ticket,
+        ticket: Ticket,
         load_s: float,
         send: EventCallback,
-        company: BatchedRuns | None = None,
+        batch: BatchedRuns | None = None,
     ) -> None:
         check_judges_drafts(run.strategy, run.target)
-        recording = self._start_recording(run, place, load_s, send)
+        recording = self._start_recording(run, ticket, load_s, send)
         watch = None if self.witness is None else self.witness.on_logits
         recorder, device = Recorder(self.request.top_candidates, watch), run.target.device
         # A batch gives way as a whole.
-        give_way = place.give_way if company is None else lambda: None
+        give_way = ticket.give_way if batch is None else lambda: None
 
         def on_step(step: Step, number: int) -> None:
             recording.add(step, number)
@@ -183,7 +183,7 @@ class Run:
                 partial(on_step, number=number),
                 stop,
                 extra,
-                company,
+                batch,
             )
             rows, new_scores = extract_sequences(returned, run, set(recording.header.eos_token_ids))
             whole += [recorder.additions.take_started_flag()] * len(rows)
@@ -194,20 +194,20 @@ class Run:
         fewer = format_missing_sequences(scores, run.config.num_return_sequences) if ended else ()
         notes = (*recorder.additions.notes, *fewer, *((late,) if stop.expired else ()))
         feed.end()
-        recording.set_queue_time(place.waited_s)
+        recording.set_queue_time(ticket.waited_s)
         recording.end(results, scores, whole, partial(self._finish_reason, recording.header), notes)
 
     def _run_method(
-        self, run: Prepared, place: Ticket, child: SandboxProcess | None, recording: Recording
+        self, run: Prepared, ticket: Ticket, child: SandboxProcess | None, recording: Recording
     ) -> None:
         """Run a custom method, then score its texts with the model."""
 
         def on_step(step: Step) -> None:
             recording.add(step, 0)
-            place.give_way(nullcontext if child is None else child.paused)
+            ticket.give_way(nullcontext if child is None else child.paused)
 
-        ended = run_method(run, child, on_step, place)
-        recording.set_queue_time(place.waited_s)
+        ended = run_method(run, child, on_step, ticket)
+        recording.set_queue_time(ticket.waited_s)
         ends = set(recording.header.eos_token_ids)
         rows = [cut_at_eos(row, ends) for row in ended.sequences]
         emitted, notes = rescore_outputs(run, recording, rows)
@@ -244,7 +244,7 @@ def call_generate(
     on_step: Callable[[Step], None],
     stop: StopCriterion,
     extra: dict[str, Any],
-    company: BatchedRuns | None = None,
+    batch: BatchedRuns | None = None,
 ) -> Any:
     """Call transformers' generate() with the strategy's loop.
 
@@ -255,7 +255,7 @@ def call_generate(
         on_step: called with every step.
         stop: ends the loop.
         extra: keyword arguments of the loop; ``logits_processor`` is passed to generate() instead.
-        company: the batch of runs that share passes, None to decode alone.
+        batch: the batch of runs that share passes, None to decode alone.
     """
     target, loop = run.target, run.strategy.loop
     assert loop is not None
@@ -263,8 +263,8 @@ def call_generate(
     arguments = generate_arguments(run, config, prompt, [stop, *run.request.stopping_criteria])
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
     graphed = nullcontext()
-    if company is not None:
-        arguments["past_key_values"] = company.create_cache()
+    if batch is not None:
+        arguments["past_key_values"] = batch.create_cache()
     elif run.strategy.one_shape and arguments["generation_config"].use_cache and not run.inputs:
         rows, length = count_batch_rows(run, config), prompt.shape[1] + config.max_new_tokens
         graphed = cuda_graphs.lend_cuda_graph_cache(target, rows, length)

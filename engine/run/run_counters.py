@@ -191,10 +191,10 @@ class CountedRun:
         cancelled: threading.Event,
         counts: Counts = COUNTS,
     ) -> None:
-        self._seen = _EventCounter(
+        self._counter = _EventCounter(
             strategy if strategy in STRATEGIES else OTHER_STRATEGY, send, counts
         )
-        self._run = make(self._seen.count_and_send, cancelled)
+        self._run = make(self._counter.count_and_send, cancelled)
 
     def execute(self) -> None:
         """Execute the run and count its outcome.
@@ -203,37 +203,37 @@ class CountedRun:
             EngineError: an error that the user can act on.
             Cancelled: the run was stopped, or its reader has left.
         """
-        seen = self._seen
-        seen.counts.begin(seen.strategy)
+        counter = self._counter
+        counter.counts.begin(counter.strategy)
         try:
             self._run.execute()
         except (Cancelled, StoppedError):
-            if seen.trace is None:
-                seen.outcome = CANCELLED
-                seen.add_trace(self._run.partial_trace())
+            if counter.trace is None:
+                counter.outcome = CANCELLED
+                counter.add_trace(self._run.partial_trace())
             raise
         except BaseException as error:
-            seen.code = error.code if isinstance(error, EngineError) else INTERNAL_ERROR
+            counter.code = error.code if isinstance(error, EngineError) else INTERNAL_ERROR
             raise
         finally:
-            failed = seen.code if seen.outcome == FAILED else None
-            seen.counts.end(seen.strategy, seen.outcome, failed, started=seen.started)
+            failed = counter.code if counter.outcome == FAILED else None
+            counter.counts.end(counter.strategy, counter.outcome, failed, started=counter.started)
 
     def partial_trace(self) -> Trace | None:
         """Return the steps recorded before a failure, None if there are none."""
         trace = self._run.partial_trace()
-        self._seen.add_trace(trace)
+        self._counter.add_trace(trace)
         return trace
 
     def log_fields(self) -> dict[str, Any]:
         """Return log fields: known names, counts and seconds, never text."""
-        seen = self._seen
-        about: dict[str, Any] = {"strategy": seen.strategy, "outcome": seen.outcome}
-        if seen.outcome == FAILED:
-            about["code"] = seen.code
-        if seen.trace is not None:
-            timing = seen.trace.timing
-            about["tokens"] = _count_tokens(seen.trace)
+        counter = self._counter
+        about: dict[str, Any] = {"strategy": counter.strategy, "outcome": counter.outcome}
+        if counter.outcome == FAILED:
+            about["code"] = counter.code
+        if counter.trace is not None:
+            timing = counter.trace.timing
+            about["tokens"] = _count_tokens(counter.trace)
             about |= {"queue_s": timing.queue_s, "load_s": timing.load_s}
             about |= {"first_token_s": timing.first_token_s, "total_s": timing.total_s}
         return about
@@ -264,8 +264,8 @@ def snapshot() -> dict[str, Any]:
 def memory_bytes() -> int | None:
     """Return this process's resident memory in bytes, None if the system does not report it."""
     try:
-        with open("/proc/self/statm") as said:
-            pages = int(said.read().split()[1])
+        with open("/proc/self/statm") as file:
+            pages = int(file.read().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return None
@@ -281,7 +281,7 @@ class ReplicaReports:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._said: dict[str, tuple[float, Mapping[str, Any]]] = {}
+        self._reports: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
     def add(self, replica: str, numbers: Mapping[str, object]) -> None:
         """Store the numbers of a replica.
@@ -291,14 +291,16 @@ class ReplicaReports:
             numbers: its ``snapshot``.
         """
         with self._lock:
-            self._said[replica] = self._clock(), numbers
+            self._reports[replica] = self._clock(), numbers
 
     def recent(self) -> dict[str, Mapping[str, Any]]:
         """Return replica name -> its latest numbers, for replicas that reported recently."""
         oldest = self._clock() - _MAX_REPORT_AGE_S
         with self._lock:
-            self._said = {name: said for name, said in self._said.items() if said[0] >= oldest}
-            return {name: numbers for name, (_, numbers) in sorted(self._said.items())}
+            self._reports = {
+                name: report for name, report in self._reports.items() if report[0] >= oldest
+            }
+            return {name: numbers for name, (_, numbers) in sorted(self._reports.items())}
 
 
 REPLICA_REPORTS = ReplicaReports()

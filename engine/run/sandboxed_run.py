@@ -92,7 +92,7 @@ def open_sandbox(
 
 
 def run_method(
-    run: Prepared, child: SandboxProcess | None, take: StepCallback, place: Ticket
+    run: Prepared, child: SandboxProcess | None, take: StepCallback, ticket: Ticket
 ) -> MethodResult:
     """Run a method to its end.
 
@@ -100,37 +100,37 @@ def run_method(
         run: the prepared run.
         child: the sandboxed process; None runs a function in this process.
         take: called with every step as it is observed.
-        place: its turn; setting ``cancelled`` stops the method.
+        ticket: its turn; setting ``cancelled`` stops the method.
 
     Raises:
         MethodError: the method raised, ran too long, or returned something other than ids.
     """
     written: list[int] = []
 
-    def seen(step: Step) -> None:
+    def on_step(step: Step) -> None:
         written[step.keep :] = step.emit
         take(step)
 
     try:
         outcome = (
-            _run_in_this_process(run, seen, place)
+            _run_in_this_process(run, on_step, ticket)
             if child is None
-            else _run_in_sandbox(run, child, seen, place.cancelled)
+            else _run_in_sandbox(run, child, on_step, ticket.cancelled)
         )
     except Cancelled:
         # A stopped method returns nothing, so the observed tokens are the text.
         return MethodResult([written], whole=False)
     printed = "" if child is None else " ".join(child.printed.split())
-    said = (
+    notes = (
         (Message("The method printed: {printed}", printed=printed[:_MAX_PRINTED]),)
         if printed
         else ()
     )
-    return MethodResult([list(row) for row in outcome.sequences], (*outcome.notes, *said))
+    return MethodResult([list(row) for row in outcome.sequences], (*outcome.notes, *notes))
 
 
 def _run_in_sandbox(
-    run: Prepared, child: SandboxProcess, seen: StepCallback, cancelled: threading.Event
+    run: Prepared, child: SandboxProcess, on_step: StepCallback, cancelled: threading.Event
 ) -> Outcome:
     # The process builds the same criteria; here a tokenizer that has none gives a sentence.
     stop_criteria(run.config, run.target)
@@ -140,7 +140,7 @@ def _run_in_sandbox(
             step = next(steps)
         except StopIteration as end:
             return end.value
-        seen(step)
+        on_step(step)
 
 
 def build_job(run: Prepared) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def build_job(run: Prepared) -> dict[str, Any]:
     }
 
 
-def _run_in_this_process(run: Prepared, seen: StepCallback, place: Ticket) -> Outcome:
+def _run_in_this_process(run: Prepared, on_step: StepCallback, ticket: Ticket) -> Outcome:
     """Run a function in this process, without a sandbox: it is the caller's own code."""
     from transformers import GenerationConfig
 
@@ -183,15 +183,15 @@ def _run_in_this_process(run: Prepared, seen: StepCallback, place: Ticket) -> Ou
     before = decoder_prefix_ids(target, job["ids"][0])
     recorder = Recorder(run.request.top_candidates)
     ends = job["config"]["eos_token_id"] or ()
-    heard = _make_stoppable(seen, place.cancelled)
-    watch = ForwardWatch(recorder, before, target.is_encoder_decoder, heard, ends)
+    stoppable = _make_stoppable(on_step, ticket.cancelled)
+    watch = ForwardWatch(recorder, before, target.is_encoder_decoder, stoppable, ends)
     try:
         # A method draws from torch's global generator, so its state is restored afterwards.
         with (
             torch.random.fork_rng(),
             torch.no_grad(),
             watch.attach(model),
-            place.lifting(watch.detach, keep_random_state),
+            ticket.lifting(watch.detach, keep_random_state),
         ):
             torch.manual_seed(job["seed"])
             # A model folder may have replaced the instance's own generate.
@@ -210,20 +210,20 @@ def _run_in_this_process(run: Prepared, seen: StepCallback, place: Ticket) -> Ou
         raise
     except Exception as error:
         raise MethodError(_format_function_error(function, error)) from None
-    told = read_return_value(returned, target.vocab_size)
-    if told.get("sequences"):
-        watch.close(told["sequences"][0])
+    outcome = read_return_value(returned, target.vocab_size)
+    if outcome.get("sequences"):
+        watch.close(outcome["sequences"][0])
     return MessageReader(target.vocab_size).read_outcome(
-        {**told, "start": watch.start, "passes": watch.passes}
+        {**outcome, "start": watch.start, "passes": watch.passes}
     )
 
 
-def _make_stoppable(seen: StepCallback, cancelled: threading.Event) -> StepCallback:
+def _make_stoppable(on_step: StepCallback, cancelled: threading.Event) -> StepCallback:
     """Return a step callback that raises between two steps if cancelled or over the time limit."""
     deadline = work_time() + SETTINGS.max_method_s
 
     def take(step: Step) -> None:
-        seen(step)
+        on_step(step)
         if cancelled.is_set():
             raise Cancelled
         if work_time() > deadline:

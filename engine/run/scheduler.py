@@ -48,13 +48,13 @@ class RunQueue:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._places: list[Ticket] = []
+        self._tickets: list[Ticket] = []
         # Tickets that may load or compute, in order of admission.
         self._inside: list[Ticket] = []
         self._pace = DurationEstimator()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._tickets)
 
     @contextmanager
     def open_ticket(
@@ -75,66 +75,66 @@ class RunQueue:
         Raises:
             BusyError: the queue is full, or this visitor's address has reached its limit.
         """
-        place = Ticket(self, kind, size, cancelled, tell)
+        ticket = Ticket(self, kind, size, cancelled, tell)
         with self._changed:
-            waiting = len(self._places) - SETTINGS.max_concurrent_runs
+            waiting = len(self._tickets) - SETTINGS.max_concurrent_runs
             if waiting >= SETTINGS.max_waiting_runs:
                 raise queue_full_error(waiting)
-            self._check_address_limit(place.visitor)
-            self._enqueue(place)
+            self._check_address_limit(ticket.visitor)
+            self._enqueue(ticket)
         try:
-            yield place
+            yield ticket
         finally:
             with self._changed:
-                self._places.remove(place)
-                if place in self._inside:
-                    self._inside.remove(place)
+                self._tickets.remove(ticket)
+                if ticket in self._inside:
+                    self._inside.remove(ticket)
                 self._changed.notify_all()
 
-    def describe_wait(self, place: Ticket) -> Waiting:
+    def describe_wait(self, ticket: Ticket) -> Waiting:
         """Return the number of tickets ahead of one, and their expected seconds."""
         with self._changed:
             served = self._service_order()
-            ahead = served[: served.index(place)]
-            return Waiting(len(ahead), self._estimate_seconds(ahead, place.visitor))
+            ahead = served[: served.index(ticket)]
+            return Waiting(len(ahead), self._estimate_seconds(ahead, ticket.visitor))
 
-    def release_ticket(self, place: Ticket) -> None:
+    def release_ticket(self, ticket: Ticket) -> None:
         """Stop counting a ticket; it still occupies its place in the queue limit."""
         with self._changed:
-            place.state = RELEASED
+            ticket.state = RELEASED
             self._changed.notify_all()
 
-    def requeue_ticket(self, place: Ticket) -> None:
+    def requeue_ticket(self, ticket: Ticket) -> None:
         """Count a released ticket again, as the newest arrival."""
         with self._changed:
-            self._places.remove(place)
-            self._enqueue(place)
+            self._tickets.remove(ticket)
+            self._enqueue(ticket)
             self._changed.notify_all()
 
-    def try_advance(self, place: Ticket, state: int) -> bool:
+    def try_advance(self, ticket: Ticket, state: int) -> bool:
         """Move a ticket to a state if it is its turn; return whether it was."""
         with self._changed:
             allowed = (
-                self._can_load(place)
+                self._can_load(ticket)
                 if state == LOADING
-                else place in turn_taking.find_starting(self._inside)
+                else ticket in turn_taking.find_starting(self._inside)
             )
             if allowed:
                 if state == LOADING:
-                    self._admit(place)
-                elif self._turn_of(place, PAUSED):
-                    place.company = None  # its batch is full and paused
+                    self._admit(ticket)
+                elif self._turn_of(ticket, PAUSED):
+                    ticket.batch_key = None  # its batch is full and paused
                 now = time.perf_counter()
-                place.since = now
-                place.turn_since = min((o.turn_since for o in self._turn_of(place)), default=now)
-                place.state = state
+                ticket.since = now
+                ticket.turn_since = min((o.turn_since for o in self._turn_of(ticket)), default=now)
+                ticket.state = state
                 self._changed.notify_all()
             return allowed
 
-    def pause_turn(self, place: Ticket) -> bool:
+    def pause_turn(self, ticket: Ticket) -> bool:
         """Pause the turn of a running ticket if another address is due; return whether it was."""
         with self._changed:
-            turn = self._turn_of(place)
+            turn = self._turn_of(ticket)
             if not turn_taking.find_due(turn, self._inside):
                 return False
             for other in turn:
@@ -149,18 +149,18 @@ class RunQueue:
                 self._inside.remove(other)
             self._inside += turn
             count_work(-len(turn))
-            place.restore_limits = place.lift_limits()
+            ticket.restore_limits = ticket.lift_limits()
             self._changed.notify_all()
             return True
 
-    def resume_turn(self, place: Ticket) -> bool:
+    def resume_turn(self, ticket: Ticket) -> bool:
         """Resume the turn of a paused ticket if nobody is before it; return whether it did."""
         with self._changed:
-            if place not in turn_taking.find_starting(self._inside):
+            if ticket not in turn_taking.find_starting(self._inside):
                 return False
-            now, turn = time.perf_counter(), self._turn_of(place, PAUSED)
+            now, turn = time.perf_counter(), self._turn_of(ticket, PAUSED)
             count_work(len(turn))
-            place.restore_limits()
+            ticket.restore_limits()
             for other in turn:
                 other.waited_s += now - other.since
                 other.since = other.turn_since = now
@@ -168,75 +168,75 @@ class RunQueue:
             self._changed.notify_all()
             return True
 
-    def _turn_of(self, place: Ticket, state: int = RUNNING) -> list[Ticket]:
+    def _turn_of(self, ticket: Ticket, state: int = RUNNING) -> list[Ticket]:
         """Return the tickets in a state that compute together with this one."""
         return [
             other
             for other in self._inside
-            if other.state == state and turn_taking.is_same_turn(other, place)
+            if other.state == state and turn_taking.is_same_turn(other, ticket)
         ]
 
-    def record_duration(self, place: Ticket) -> None:
+    def record_duration(self, ticket: Ticket) -> None:
         with self._changed:
-            self._pace.add(place.kind, place.size, _computed_s(place))
+            self._pace.add(ticket.kind, ticket.size, _computed_s(ticket))
 
     def count_tickets(self) -> tuple[int, int]:
         """Return how many tickets wait (loading ones included) and how many compute."""
         with self._changed:
-            computing = sum(place.state == RUNNING for place in self._places)
-            return len(self._places) - computing, computing
+            computing = sum(ticket.state == RUNNING for ticket in self._tickets)
+            return len(self._tickets) - computing, computing
 
     @property
     def event_interval_s(self) -> float:
         """Seconds between two progress events of a waiting ticket; grows with the queue."""
-        return compute_event_interval(len(self._places))
+        return compute_event_interval(len(self._tickets))
 
     def wait_for_change(self) -> None:
         """Wait until the queue changes, or for a moment."""
         with self._changed:
-            self._changed.wait(max(_POLL_S, len(self._places) / _CHECKS_PER_S))
+            self._changed.wait(max(_POLL_S, len(self._tickets) / _CHECKS_PER_S))
 
     def _service_order(self) -> list[Ticket]:
         """Return the counted tickets in order of service: admitted ones first, then by turn."""
-        came = {id(place): number for number, place in enumerate(self._places)}
+        came = {id(ticket): number for number, ticket in enumerate(self._tickets)}
         waiting: dict[str, list[Ticket]] = {}
-        for place in self._places:
-            if place.state == WAITING:
-                waiting.setdefault(place.visitor.address, []).append(place)
+        for ticket in self._tickets:
+            if ticket.state == WAITING:
+                waiting.setdefault(ticket.visitor.address, []).append(ticket)
         turns = []
         for own in waiting.values():
             # Turns belong to the address; its sessions use them in rotation.
-            places = sorted(own, key=lambda place: place.session_turn)
-            turns += zip(sorted(place.address_turn for place in own), places, strict=True)
+            places = sorted(own, key=lambda ticket: ticket.session_turn)
+            turns += zip(sorted(ticket.address_turn for ticket in own), places, strict=True)
         turns.sort(key=lambda turn: (turn[0], came[id(turn[1])]))
-        return self._inside + [place for _, place in turns]
+        return self._inside + [ticket for _, ticket in turns]
 
-    def _admit(self, place: Ticket) -> None:
+    def _admit(self, ticket: Ticket) -> None:
         """Admit a ticket with its address's first turn, swapped with the ticket that has it."""
-        own = (o for o in self._places if o.visitor.address == place.visitor.address)
+        own = (o for o in self._tickets if o.visitor.address == ticket.visitor.address)
         first = min((o for o in own if o.state == WAITING), key=lambda other: other.address_turn)
-        turns = first.address_turn, place.address_turn
-        place.address_turn, first.address_turn = turns
-        self._inside.append(place)
+        turns = first.address_turn, ticket.address_turn
+        ticket.address_turn, first.address_turn = turns
+        self._inside.append(ticket)
 
-    def _enqueue(self, place: Ticket) -> None:
+    def _enqueue(self, ticket: Ticket) -> None:
         """Append a ticket with turns after its visitor's own, but not before those now served."""
-        counting = [other for other in self._places if other.state != RELEASED]
-        alike = [o for o in counting if o.visitor.address == place.visitor.address]
-        own = [o for o in alike if o.visitor == place.visitor]
-        place.address_turn = max(
+        counting = [other for other in self._tickets if other.state != RELEASED]
+        alike = [o for o in counting if o.visitor.address == ticket.visitor.address]
+        own = [o for o in alike if o.visitor == ticket.visitor]
+        ticket.address_turn = max(
             min((o.address_turn for o in counting), default=0),
             1 + max((o.address_turn for o in alike), default=-1),
         )
-        place.session_turn = max(
+        ticket.session_turn = max(
             min((o.session_turn for o in alike), default=0),
             1 + max((o.session_turn for o in own), default=-1),
         )
-        place.state = WAITING
-        self._places.append(place)
+        ticket.state = WAITING
+        self._tickets.append(ticket)
 
     def _check_address_limit(self, visitor: Visitor) -> None:
-        own = sum(other.visitor.address == visitor.address for other in self._places)
+        own = sum(other.visitor.address == visitor.address for other in self._tickets)
         if visitor.address and own >= SETTINGS.max_runs_per_address:
             raise BusyError(
                 "Your address has {n} runs under way or waiting, as many as one may have "
@@ -244,9 +244,9 @@ class RunQueue:
                 n=own,
             )
 
-    def _can_load(self, place: Ticket) -> bool:
+    def _can_load(self, ticket: Ticket) -> bool:
         first = next(other for other in self._service_order() if other.state == WAITING)
-        return first is place and turn_taking.can_admit(place, self._inside)
+        return first is ticket and turn_taking.can_admit(ticket, self._inside)
 
     def estimate_run(self, kind: Hashable, size: float) -> float | None:
         """Return the expected seconds of a run from recent ones; None before the first."""
@@ -256,17 +256,17 @@ class RunQueue:
     def _estimate_seconds(self, ahead: list[Ticket], visitor: Visitor) -> float | None:
         """Return the seconds until a visitor's turn after these tickets, None without an estimate."""
         total, longest = 0.0, dict[Hashable, float]()
-        for place in ahead:
-            whole = self._pace.estimate(place.kind, place.size)
+        for ticket in ahead:
+            whole = self._pace.estimate(ticket.kind, ticket.size)
             if whole is None:
                 return None
-            left = max(0.0, whole - _computed_s(place))
-            if len(ahead) <= turn_taking.MAX_PAUSED and place.visitor.address != visitor.address:
+            left = max(0.0, whole - _computed_s(ticket))
+            if len(ahead) <= turn_taking.MAX_PAUSED and ticket.visitor.address != visitor.address:
                 left = min(left, turn_taking.TURN_S)  # then it gives way
-            if place.company is None:
+            if ticket.batch_key is None:
                 total += left
             else:  # runs batched together share one turn's time
-                longest[place.company] = max(left, longest.get(place.company, 0.0))
+                longest[ticket.batch_key] = max(left, longest.get(ticket.batch_key, 0.0))
         total += sum(longest.values())
         return round(total / SETTINGS.max_concurrent_runs, 1)
 
@@ -278,10 +278,10 @@ def queue_full_error(waiting: int) -> BusyError:
     return BusyError("The queue is full: {wait} already. Try again later.", wait=wait)
 
 
-def _computed_s(place: Ticket) -> float:
+def _computed_s(ticket: Ticket) -> float:
     """Return the seconds for which a ticket has computed so far."""
-    now = time.perf_counter() - place.since if place.state == RUNNING else 0.0
-    return place.computed_s + now
+    now = time.perf_counter() - ticket.since if ticket.state == RUNNING else 0.0
+    return ticket.computed_s + now
 
 
 RUN_QUEUE = RunQueue()
@@ -325,7 +325,7 @@ def wait_for_turn(
         BusyError: the queue is full.
         Cancelled: ``cancelled`` was set while waiting.
     """
-    with RUN_QUEUE.open_ticket(cancelled, tell, kind, size) as place:
-        place.wait_to_load()
-        with place.acquire_turn(*models):
-            yield place
+    with RUN_QUEUE.open_ticket(cancelled, tell, kind, size) as ticket:
+        ticket.wait_to_load()
+        with ticket.acquire_turn(*models):
+            yield ticket

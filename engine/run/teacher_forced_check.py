@@ -82,7 +82,7 @@ def score_tokens(logits: torch.Tensor, ids: list[int]) -> tuple[EmittedToken, ..
         entropy = torch.special.entr(logprobs.exp()).sum(-1)
         ranks = (logprobs > own).sum(-1).tolist()
     rows = zip(top.indices.tolist(), top.values.exp().tolist(), strict=True)
-    told = zip(own[:, 0].tolist(), ranks, entropy.tolist(), rows, strict=True)
+    columns = zip(own[:, 0].tolist(), ranks, entropy.tolist(), rows, strict=True)
     return tuple(
         EmittedToken(
             round_decimals(logprob),
@@ -90,7 +90,7 @@ def score_tokens(logits: torch.Tensor, ids: list[int]) -> tuple[EmittedToken, ..
             round_decimals(spread),
             tuple((i, round_significant(min(p, 1.0))) for i, p in zip(*row, strict=True)),
         )
-        for logprob, rank, spread, row in told
+        for logprob, rank, spread, row in columns
     )
 
 
@@ -105,8 +105,8 @@ def steps_from_logits(logits: torch.Tensor, ids: list[int], sequence: int, top: 
     """
     with torch.inference_mode():
         total = torch.logsumexp(logits, -1)
-        seen = Observation(logits - total[:, None], total, logits, [])
-        rows = Recorder(top).record(seen, torch.tensor(ids, device=logits.device), 0)
+        observation = Observation(logits - total[:, None], total, logits, [])
+        rows = Recorder(top).record(observation, torch.tensor(ids, device=logits.device), 0)
     return [
         Step(
             at,
@@ -134,18 +134,18 @@ def count_mismatches(
         tokens: scores of one pass over the text.
         dtype: dtype of the model, which sets the tolerance.
     """
-    near, said = _TOLERANCES.get(str(dtype), _HALF_TOLERANCE), {}
+    near, reported = _TOLERANCES.get(str(dtype), _HALF_TOLERANCE), {}
     for step in steps:
         # Tokens that this step rolls back lose their reported probability.
-        for place in [place for place in said if place >= step.keep]:
-            del said[place]
+        for place in [place for place in reported if place >= step.keep]:
+            del reported[place]
         own = chosen_token_id(step)
         found = next((c for c in step.candidates if c.token_id == own), None)
         if found is not None:
-            said[step.keep + chosen_emit_index(step)] = found.raw_logprob
+            reported[step.keep + chosen_emit_index(step)] = found.raw_logprob
     return sum(
         place < len(tokens) and abs(tokens[place].logprob - logprob) > near * max(1.0, abs(logprob))
-        for place, logprob in said.items()
+        for place, logprob in reported.items()
     )
 
 

@@ -57,7 +57,7 @@ class Ticket:
     Attributes:
         waited_s: seconds it has waited for its turns so far, pauses included.
         computed_s: seconds of its finished turns.
-        company: batch key; tickets with the same key may compute together. None for an exclusive
+        batch_key: tickets with the same key may compute together. None for an exclusive
             turn.
         rows: number of sequences it decodes.
         keeps_state: whether its models hold something of it between two steps, so that no other
@@ -70,14 +70,14 @@ class Ticket:
 
     def __init__(
         self,
-        line: RunQueue,
+        queue: RunQueue,
         kind: Hashable,
         size: float,
         cancelled: threading.Event,
         tell: EventCallback,
     ) -> None:
-        self.line, self.kind, self.size = line, kind, size
-        self.company: Hashable = None
+        self.queue, self.kind, self.size = queue, kind, size
+        self.batch_key: Hashable = None
         self.rows = 1
         self.cancelled, self.tell = cancelled, tell
         self.visitor = VISITOR.get()
@@ -93,16 +93,16 @@ class Ticket:
     @property
     def position(self) -> int:
         """Number of tickets ahead, running ones included."""
-        return self.line.describe_wait(self).position
+        return self.queue.describe_wait(self).position
 
     @contextmanager
     def release_turn(self) -> Iterator[None]:
         """Release the turn during work that needs none; tickets that arrived meanwhile go first."""
-        self.line.release_ticket(self)
+        self.queue.release_ticket(self)
         try:
             yield
         finally:
-            self.line.requeue_ticket(self)
+            self.queue.requeue_ticket(self)
 
     def wait_to_load(self) -> None:
         """Wait until models may be loaded.
@@ -147,73 +147,73 @@ class Ticket:
         self.models = tuple(sorted(unique.values(), key=lambda model: model.order))
         self.state = READY
         self._wait(RUNNING)
-        with ExitStack() as held:
+        with ExitStack() as stack:
             # A batch holds its model's lock itself, until its last run ends.
-            for model in self.models if self.company is None else ():
+            for model in self.models if self.batch_key is None else ():
                 # Code outside the queue may hold the lock too.
                 while not model.lock.acquire(timeout=_POLL_S):
                     self._check_cancelled()
-                held.callback(model.lock.release)
+                stack.callback(model.lock.release)
                 model.forget_passes()
-            held.enter_context(track_work())
-            held.enter_context(ModelWork(getattr(next(iter(models), None), "name", "")))
-            if self.company is None:
+            stack.enter_context(track_work())
+            stack.enter_context(ModelWork(getattr(next(iter(models), None), "name", "")))
+            if self.batch_key is None:
                 own = [model.model for model in self.models]
                 self.check_state = ModuleState(*own).has_changed
-                held.enter_context(pause_between_layers(*own, give_way=self.give_way))
+                stack.enter_context(pause_between_layers(*own, give_way=self.give_way))
             yield
         # A cancelled turn would make the estimates too short.
         if not self.cancelled.is_set():
-            self.line.record_duration(self)
+            self.queue.record_duration(self)
 
     def give_way(
         self,
         paused: Callable[[], AbstractContextManager[None]] = nullcontext,
-        told: Sequence[Ticket] = (),
+        tickets: Sequence[Ticket] = (),
     ) -> None:
         """Between two steps, let other addresses compute if they are due; return with the turn.
 
         Args:
             paused: keeps work in another process from going on meanwhile.
-            told: tickets whose readers get Paused events; empty for this one alone.
+            tickets: tickets whose readers get Paused events; empty for this one alone.
         """
-        if len(self.line) == 1 or not self.line.pause_turn(self):
+        if len(self.queue) == 1 or not self.queue.pause_turn(self):
             return
         began = time.perf_counter()
         for model in self.models:
             model.lock.release()
         with paused():
-            self._wait_paused(told or [self])
+            self._wait_paused(tickets or [self])
         for model in self.models:
             model.lock.acquire()
         skip_time(time.perf_counter() - began)
 
-    def _wait_paused(self, told: Sequence[Ticket]) -> None:
+    def _wait_paused(self, tickets: Sequence[Ticket]) -> None:
         """Wait until the paused turn may go on, and send Paused events meanwhile."""
-        told_at = -math.inf
-        while not self.line.resume_turn(self):
-            if time.perf_counter() - told_at >= _REPEAT_EVENT_S:
-                told_at = time.perf_counter()
-                news = self.line.describe_wait(self)
-                for other in told:
+        sent_at = -math.inf
+        while not self.queue.resume_turn(self):
+            if time.perf_counter() - sent_at >= _REPEAT_EVENT_S:
+                sent_at = time.perf_counter()
+                news = self.queue.describe_wait(self)
+                for other in tickets:
                     # A reader who has left is noticed at the next step.
                     with suppress(Cancelled):
                         other.tell(Paused(news.position, news.expected_s))
-            self.line.wait_for_change()
+            self.queue.wait_for_change()
 
     def _wait(self, state: int) -> None:
         began = time.perf_counter()
-        told, told_at = 0, -math.inf
-        while not self.line.try_advance(self, state):
+        last_position, sent_at = 0, -math.inf
+        while not self.queue.try_advance(self, state):
             self._check_cancelled()
-            pause = self.line.event_interval_s
-            since = time.perf_counter() - told_at
+            pause = self.queue.event_interval_s
+            since = time.perf_counter() - sent_at
             if since >= pause:
-                news = self.line.describe_wait(self)
-                if news.position and (news.position != told or since >= _REPEAT_EVENT_S):
-                    told, told_at = news.position, time.perf_counter()
+                news = self.queue.describe_wait(self)
+                if news.position and (news.position != last_position or since >= _REPEAT_EVENT_S):
+                    last_position, sent_at = news.position, time.perf_counter()
                     self.tell(news)
-            self.line.wait_for_change()
+            self.queue.wait_for_change()
         self.waited_s += time.perf_counter() - began
 
     def _check_cancelled(self) -> None:

@@ -36,23 +36,23 @@ def find_starting(inside: Sequence[Ticket], pausing: Sequence[Ticket] = ()) -> l
     crowded = count_turns(paused) > MAX_PAUSED
     busy = {id(model) for other in running for model in other.models}
     starting: list[Ticket] = []
-    wanted: set[int] = set()
+    reserved: set[int] = set()
     for turn in _candidates(inside, pausing):
         first, own = turn[0], {id(model) for other in turn for model in other.models}
-        kept = {id(m) for o in paused if o.keeps_state and o not in turn for m in o.models}
+        paused_models = {id(m) for o in paused if o.keeps_state and o not in turn for m in o.models}
         new = first not in paused
-        if own & kept or (new and (crowded or _can_join(first, paused))):
+        if own & paused_models or (new and (crowded or _can_join(first, paused))):
             continue
         turns = count_turns([*running, *turn])
-        joins = first.company is not None and turns == count_turns(running)
+        joins = first.batch_key is not None and turns == count_turns(running)
         free = turns <= SETTINGS.max_concurrent_runs
-        if not own & wanted and (joins or (free and not own & busy)):
+        if not own & reserved and (joins or (free and not own & busy)):
             running += turn
             starting += turn
             busy |= own
         else:
             # A later ticket must not overtake one that waits for the same model.
-            wanted |= own
+            reserved |= own
     return starting
 
 
@@ -72,13 +72,13 @@ def _candidates(inside: Sequence[Ticket], pausing: Sequence[Ticket]) -> Iterator
             return 0  # the visitor waits for the text so far
         return 1 if ticket.state != READY or ticket.visitor.address not in begun else 2
 
-    seen: list[Ticket] = []
+    in_turns: list[Ticket] = []
     for first in sorted(order, key=rank):
         if first.state == READY:
             yield [first]
-        elif (first.state == PAUSED or first in pausing) and first not in seen:
+        elif (first.state == PAUSED or first in pausing) and first not in in_turns:
             turn = [o for o in order if is_same_turn(o, first) and o.state != READY]
-            seen += turn
+            in_turns += turn
             yield turn
 
 
@@ -106,10 +106,10 @@ def find_due(turn: Sequence[Ticket], inside: Sequence[Ticket]) -> list[Ticket]:
 
 def is_same_turn(one: Ticket, other: Ticket) -> bool:
     """Return whether two tickets compute together."""
-    return one is other or (one.company is not None and one.company == other.company)
+    return one is other or (one.batch_key is not None and one.batch_key == other.batch_key)
 
 
-def can_admit(place: Ticket, inside: Sequence[Ticket]) -> bool:
+def can_admit(ticket: Ticket, inside: Sequence[Ticket]) -> bool:
     """Return whether a ticket may load its models.
 
     One more than may compute: a slow load delays nobody, and waiting models do not fill memory.
@@ -119,17 +119,17 @@ def can_admit(place: Ticket, inside: Sequence[Ticket]) -> bool:
     begun = {other.visitor.address for other in inside if other.state in (RUNNING, PAUSED)}
     waiting = {other.visitor.address for other in inside if other.state in (LOADING, READY)}
     # The next run of a visitor who computes already must not keep others from their first.
-    most += waiting <= begun and place.visitor.address not in begun | waiting
-    return count_turns([*active, place]) <= most
+    most += waiting <= begun and ticket.visitor.address not in begun | waiting
+    return count_turns([*active, ticket]) <= most
 
 
-def count_turns(places: Iterable[Ticket]) -> int:
+def count_turns(tickets: Iterable[Ticket]) -> int:
     """Count the compute slots in use; batched runs share one slot up to max_shared_runs rows."""
     turns, rows = 0, dict[Hashable, int]()
-    for place in places:
-        beside = None if place.company is None else rows.get(place.company)
-        if beside is None or beside + place.rows > SETTINGS.max_shared_runs:
+    for ticket in tickets:
+        rows_so_far = None if ticket.batch_key is None else rows.get(ticket.batch_key)
+        if rows_so_far is None or rows_so_far + ticket.rows > SETTINGS.max_shared_runs:
             turns += 1
-            beside = 0
-        rows[place.company] = beside + place.rows
+            rows_so_far = 0
+        rows[ticket.batch_key] = rows_so_far + ticket.rows
     return turns

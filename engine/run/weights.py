@@ -87,9 +87,9 @@ def read_request_weights(
     found = parse_weights(request.weights, strategy.name, drafted)
     models = (("", request.model), (ASSISTANT_PREFIX, request.assistant))
     for weights, (prefix, model) in zip(found, models, strict=True):
-        said = weights.changed_values(prefix)
-        if said and is_loaded(model):
-            name = next(iter(said))
-            raise ParameterError(name, said[name], "the model is given as it was loaded")
+        own = weights.changed_values(prefix)
+        if own and is_loaded(model):
+            name = next(iter(own))
+            raise ParameterError(name, own[name], "the model is given as it was loaded")
         holding.check_weights_allowed(weights, default_device(), prefix)
     return found

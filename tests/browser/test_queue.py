@@ -143,7 +143,7 @@ def test_many_draws_the_bench_and_a_comparison_wait_aloud_too(held, visit):
     page.locator("#draws-stop").click()
     expect(draws).to_contain_text("Stopped")
     expect(page.locator("#draws-run")).to_be_enabled()
-    assert len(RUN_QUEUE._places) == 1
+    assert len(RUN_QUEUE._tickets) == 1
 
 
 @pytest.mark.nightly

@@ -94,7 +94,7 @@ def test_what_nobody_comes_back_to_ends(visit, held, monkeypatch):
     monkeypatch.setattr(registry, "SETTINGS", short)
     page, _ = begun(visit)
     page.goto("about:blank")
-    comes_true(lambda: any(place.cancelled.is_set() for place in RUN_QUEUE._places))
+    comes_true(lambda: any(place.cancelled.is_set() for place in RUN_QUEUE._tickets))
     held.open()
-    comes_true(lambda: not RUN_QUEUE._places)
+    comes_true(lambda: not RUN_QUEUE._tickets)
     assert held.passes == FREE + 1

@@ -238,12 +238,12 @@ def test_more_than_there_is_room_for_wait(most):
     asked = requests(loaded, ASKED[:2] * 2)
     with gate(loaded.model, free=0) as held:
         runs = [decode(request) for request in asked]
-        comes_true(lambda: len(RUN_QUEUE._places) == 4)
+        comes_true(lambda: len(RUN_QUEUE._tickets) == 4)
         held.wait()
         comes_true(
-            lambda: sum(place.state == turn_taking.RUNNING for place in RUN_QUEUE._places) == 2
+            lambda: sum(place.state == turn_taking.RUNNING for place in RUN_QUEUE._tickets) == 2
         )
-        assert sum(place.state == turn_taking.RUNNING for place in RUN_QUEUE._places) == 2
+        assert sum(place.state == turn_taking.RUNNING for place in RUN_QUEUE._tickets) == 2
         held.open()
         traces = [trace_of_run(run) for run in runs]
     assert [tokens(t) for t in traces] == [tokens(t) for t in alone(asked)]
@@ -264,7 +264,7 @@ def test_models_that_cannot_share_do_not(loaded, most):
     with gate(loaded.model, free=1) as held:
         runs = [decode(r) for r in requests(loaded, ASKED[:2], tokens=6)]
         held.wait()
-        assert sum(place.state == turn_taking.RUNNING for place in RUN_QUEUE._places) == 1
+        assert sum(place.state == turn_taking.RUNNING for place in RUN_QUEUE._tickets) == 1
         held.open()
         for run in runs:
             trace_of_run(run)
@@ -286,7 +286,7 @@ def test_nothing_is_left_behind(most):
     for _ in range(3):
         together(loaded, requests(loaded))
     assert not batching._BATCHES
-    assert not RUN_QUEUE._places
+    assert not RUN_QUEUE._tickets
     assert loaded.lock.acquire(timeout=PATIENCE_S)
     loaded.lock.release()
 

@@ -50,7 +50,7 @@ def test_who_has_fewest_places_is_served_next(held, monkeypatch):
         told = next(runs[-1])
         assert isinstance(told, Waiting), told
         places.append(told.position)
-        tickets.append(RUN_QUEUE._places[-1])
+        tickets.append(RUN_QUEUE._tickets[-1])
     # One before all is at work. The three of one page, its neighbour's and then the others': each
     # address's first, each one's second, and at the crowded address the pages take turns.
     assert places == [1, 2, 3, 2, 2, 3, 5]
@@ -80,7 +80,7 @@ def test_an_address_gets_its_share_and_another_still_has_room(held, monkeypatch)
     for run in runs:
         run.close()
         assert run.join(PATIENCE_S)
-    assert len(RUN_QUEUE._places) == 1
+    assert len(RUN_QUEUE._tickets) == 1
     again = asked_by(GREEDY, LoadedModel(fresh_model("gpt2")))
     assert isinstance(next(again), Waiting)
     again.close()

@@ -109,7 +109,7 @@ def test_a_check_ends_with_the_reader(leave):
         thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert held.passes < free + RUNS, "all of the check was made for nobody"
-    assert RUN_QUEUE._places == []
+    assert RUN_QUEUE._tickets == []
 
 
 def test_a_text_that_is_stopped_is_not_checked():

@@ -105,7 +105,7 @@ def test_a_run_that_leaves_the_line_computes_nothing(first, stop):
         assert second.join(PATIENCE_S)
     assert own.passes == 0
     assert not loaded.lock.locked()
-    assert len(RUN_QUEUE._places) == 1
+    assert len(RUN_QUEUE._tickets) == 1
     if stop == "cancel":
         *_, last = second
         assert isinstance(last, Failed)
@@ -120,7 +120,7 @@ def test_a_reader_that_forgets_a_waiting_run_ends_its_wait(first):
     del run
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
-    assert len(RUN_QUEUE._places) == 1
+    assert len(RUN_QUEUE._tickets) == 1
 
 
 def test_a_bad_value_is_answered_without_waiting(first):
@@ -169,7 +169,7 @@ def test_seconds_are_said_once_something_has_been_timed(first):
     held.open()
     assert isinstance(list(run)[-1], Finished)
     assert run.join(PATIENCE_S)
-    assert len(pace._taken) == 2, "the run that came to its end was timed, those that left were not"
+    assert len(pace._durations) == 2, "the run that came to its end was timed, those that left were not"
 
 
 def test_the_clock_of_a_run_starts_when_it_decodes(first, monkeypatch):
@@ -226,7 +226,7 @@ def test_a_run_that_is_stopped_does_not_wait_for_its_model(monkeypatch):
     go_on.set()
     *_, last = run
     assert isinstance(last.error, StoppedError)
-    assert RUN_QUEUE._places == []
+    assert RUN_QUEUE._tickets == []
 
 
 def test_the_end_of_the_process_ends_those_who_wait(first):
@@ -281,7 +281,7 @@ def test_a_run_that_fails_leaves_the_line():
     *_, last = run
     assert isinstance(last, Failed)
     assert run.join(PATIENCE_S)
-    assert RUN_QUEUE._places == RUN_QUEUE._inside == []
+    assert RUN_QUEUE._tickets == RUN_QUEUE._inside == []
     assert not loaded.lock.locked()
 
 
@@ -293,7 +293,7 @@ def test_what_a_listener_raises_ends_the_wait(first):
         place.wait_to_load()
         with pytest.raises(Cancelled), place.acquire_turn():
             raise AssertionError("it had a turn")
-    assert len(RUN_QUEUE._places) == 1
+    assert len(RUN_QUEUE._tickets) == 1
 
 
 def test_every_event_has_its_sentence():

@@ -125,7 +125,7 @@ def test_a_batch_pauses_as_a_whole_and_takes_in_who_came_meanwhile():
         held.open()
         found = [trace_of_run(run) for run in (*runs, late, between)]
     assert [without_time(trace)[1] for trace in found] == alone
-    assert not RUN_QUEUE._places
+    assert not RUN_QUEUE._tickets
     assert not model.lock.locked()
 
 

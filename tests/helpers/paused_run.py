@@ -36,4 +36,4 @@ def paused_run() -> Iterator[tuple[Any, Any, Any]]:
     for run in (first, second):
         run.close()
         assert run.join(PATIENCE_S)
-    assert not RUN_QUEUE._places
+    assert not RUN_QUEUE._tickets

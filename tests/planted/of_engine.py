@@ -33,8 +33,8 @@ ENGINE = (
         "model-lock-dropped",
         "A run holds the lock of its target alone, so its draft model computes for two at once.",
         "engine/run/ticket.py",
-        "            for model in self.models if self.company is None else ():\n",
-        "            for model in self.models[:1] if self.company is None else ():\n",
+        "            for model in self.models if self.batch_key is None else ():\n",
+        "            for model in self.models[:1] if self.batch_key is None else ():\n",
         ("tests/engine/test_scheduler.py::test_a_turn_holds_the_locks_of_all_its_models",),
     ),
     Defect(
@@ -167,7 +167,7 @@ ENGINE = (
         "place-kept-on-error",
         "A run that fails keeps its place, and after a few failures the line takes nobody.",
         "engine/run/scheduler.py",
-        "            yield place\n        finally:\n",
+        "            yield ticket\n        finally:\n",
         "            yield place\n        except ValueError:\n            raise\n        else:\n",
         ("tests/engine/test_scheduler.py::test_a_run_that_fails_leaves_the_line",),
     ),
@@ -175,10 +175,10 @@ ENGINE = (
         "place-kept-on-stop",
         "A run that is stopped keeps its place in the line.",
         "engine/run/scheduler.py",
-        "                self._places.remove(place)\n                if place in",
+        "                self._tickets.remove(ticket)\n                if ticket in",
         "                if not cancelled.is_set():\n"
-        "                    self._places.remove(place)\n"
-        "                if place in",
+        "                    self._tickets.remove(ticket)\n"
+        "                if ticket in",
         ("tests/engine/test_scheduler.py::test_a_run_that_leaves_the_line_computes_nothing",),
     ),
     Defect(

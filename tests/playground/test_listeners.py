@@ -36,7 +36,7 @@ def held():
     """Return a gate that holds the model; everything has left when it is closed."""
     with gate(load("storyteller").model, free=0) as gated:
         yield gated
-    comes_true(lambda: not RUN_QUEUE._places)
+    comes_true(lambda: not RUN_QUEUE._tickets)
 
 
 def ask(client, session, **params):

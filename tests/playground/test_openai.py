@@ -231,11 +231,11 @@ def test_a_closed_connection_frees_the_model(url, stream):
     with gate(load("storyteller").model, free=1) as held:
         program.request("POST", "/v1/completions", to_json(body))
         held.wait()
-        (place,) = RUN_QUEUE._places
+        (place,) = RUN_QUEUE._tickets
         program.close()
         comes_true(place.cancelled.is_set)
         held.open()
-        comes_true(lambda: not RUN_QUEUE._places)
+        comes_true(lambda: not RUN_QUEUE._tickets)
         assert held.passes == 2
 
 

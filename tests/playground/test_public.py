@@ -55,7 +55,7 @@ def held():
     """Return a gate that holds the model; everything has left when it is closed."""
     with gate(load("storyteller").model, free=0) as gated:
         yield gated
-    comes_true(lambda: not RUN_QUEUE._places)
+    comes_true(lambda: not RUN_QUEUE._tickets)
 
 
 def ask(client, number, asked, session):
@@ -80,7 +80,7 @@ def test_what_controls_or_reads_is_answered_while_the_line_is_full(client, held,
     # More than the line takes, and more than Gradio's own queue would have taken.
     data = {"data": ["Once", None, {}, 0]}
     calls = [client.post("/gradio_api/call/greedy", json=data).json() for _ in range(45)]
-    comes_true(lambda: len(RUN_QUEUE._places) == 4)
+    comes_true(lambda: len(RUN_QUEUE._tickets) == 4)
     inputs = events_of(client.get("/config").json())
     link = {"action": "link", "id": 7, "search": "?tab=greedy"}
     assert '"id":7,' in json.loads(client.join(inputs["dp-ask-bus"], link))["data"][0]
@@ -100,14 +100,14 @@ def test_a_call_that_nobody_waits_for_ends(client, held, monkeypatch, listened):
     data = {"data": ["Once", None, {}, 0]}
     event = client.post("/gradio_api/call/greedy", json=data).json()["event_id"]
     held.wait()
-    (place,) = RUN_QUEUE._places
+    (place,) = RUN_QUEUE._tickets
     if listened:
         with client.http.stream("GET", f"/gradio_api/call/greedy/{event}") as answer:
             next(answer.iter_raw())
         monkeypatch.setattr(registry, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.2))
     comes_true(place.cancelled.is_set)
     held.open()
-    comes_true(lambda: not RUN_QUEUE._places)
+    comes_true(lambda: not RUN_QUEUE._tickets)
     assert held.passes == 1
 
 
@@ -116,10 +116,10 @@ def test_what_a_page_that_never_listens_asks_for_ends(client, held, monkeypatch)
     number = events_of(client.get("/config").json())["greedy"]
     ask(client, number, GREEDY, "ghost")
     held.wait()
-    (place,) = RUN_QUEUE._places
+    (place,) = RUN_QUEUE._tickets
     comes_true(place.cancelled.is_set)
     held.open()
-    comes_true(lambda: not RUN_QUEUE._places)
+    comes_true(lambda: not RUN_QUEUE._tickets)
     assert held.passes == 1
 
 
@@ -131,7 +131,7 @@ def test_a_page_that_said_it_would_come_is_waited_for(client, held, monkeypatch)
     ask(client, number, {**GREEDY, "press": "mine", "params": {"max_new_tokens": 3}}, "slow")
     held.wait()
     held.open()
-    comes_true(lambda: not RUN_QUEUE._places)
+    comes_true(lambda: not RUN_QUEUE._tickets)
     assert held.passes == 3
     said = client.join(number, {"press": "mine", "resume": True, "run": "", "next": 0})
     assert '\\"kind\\":\\"finish\\"' in json.dumps(json.loads(said.splitlines()[-2])), said

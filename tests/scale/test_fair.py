@@ -37,7 +37,7 @@ class BothLines:
 
     def serve(self):
         """Let the next of both in; return who that is in each."""
-        waiting = [place for place in self.real._places if place.state == WAITS]
+        waiting = [place for place in self.real._tickets if place.state == WAITS]
         if not waiting:
             assert self.simulated.let_in() is None
             return None
@@ -52,7 +52,7 @@ class BothLines:
         """End what was let in first."""
         place, stand = self.inside.pop(0)
         with self.real._changed:
-            self.real._places.remove(place)
+            self.real._tickets.remove(place)
             self.real._inside.remove(place)
         self.simulated.leave(stand)
 
