@@ -164,10 +164,10 @@ class _EmbeddingLeaves:
     ) -> Any:
         """Make the embeddings that already contain a picture's parts a leaf."""
         del module
-        given = kwargs.get("inputs_embeds")
-        if given is None:
+        embeddings = kwargs.get("inputs_embeds")
+        if embeddings is None:
             return None
-        leaf = given.detach().clone().requires_grad_()
+        leaf = embeddings.detach().clone().requires_grad_()
         self.found.append((None, leaf))
         return args, {**kwargs, "inputs_embeds": leaf}
 

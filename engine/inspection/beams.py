@@ -103,7 +103,7 @@ def _add_sum_facts(
     before = float(team.sums[row])
     if whole <= IMPOSSIBLE_SUM:
         return
-    draft.fact(
+    draft.add_fact(
         "Sum of the text with it",
         format_total(whole),
         Message(
@@ -116,7 +116,7 @@ def _add_sum_facts(
     parent = team.nodes[row]
     if parent is None or parent == PROMPT_NODE:
         return
-    draft.fact("After", _quote_path(search, parent), "The end of the beam that it continues.")
+    draft.add_fact("After", _quote_path(search, parent), "The end of the beam that it continues.")
 
 
 def _name_in_beam(search: SearchState, team: RerunGroup, row: int, token_id: int) -> str:
@@ -144,7 +144,7 @@ def _explain_kept(
     name = _name_in_beam(search, team, row, node.token_id)
     mates = [n for n in search.detail.pool if n.group == node.group]
     if node.fate == "finished":
-        draft.say(
+        draft.add_sentence(
             "{name} ended a text that counts: its score is {score}, {sum} over {penalised}.",
             name=name,
             score=format_number(node.score),
@@ -154,7 +154,7 @@ def _explain_kept(
         return
     kept = sorted((n for n in mates if n.fate == "kept"), key=lambda n: -n.sum_logprobs)
     own = format_total(node.sum_logprobs)
-    draft.say(
+    draft.add_sentence(
         "{name} was kept: with {own} its text takes place {place} of {places}{of_group}.",
         name=name,
         own=own,
@@ -165,10 +165,10 @@ def _explain_kept(
     dropped = max((n.sum_logprobs for n in mates if n.fate == "pruned"), default=None)
     if dropped is not None and node.sum_logprobs > dropped:
         ahead = format_gap(dropped, node.sum_logprobs)[2]
-        draft.say("It is {ahead} ahead of the first one that was dropped.", ahead=ahead)
-        draft.fact("Ahead of the first dropped", ahead, "In the sum of log-probabilities.")
+        draft.add_sentence("It is {ahead} ahead of the first one that was dropped.", ahead=ahead)
+        draft.add_fact("Ahead of the first dropped", ahead, "In the sum of log-probabilities.")
     if node.arrival is not None:
-        draft.fact(
+        draft.add_fact(
             "Arrival in the race", format_number(node.arrival), "The earliest are in the pool."
         )
     _explain_diversity_penalty(draft, node, search, 0.0)
@@ -192,20 +192,20 @@ def _explain_diversity_penalty(
     names = join_words([str(g + 1) for g in node.penalised_by])
     cost = format_number(node.diversity_penalty)
     if len(node.penalised_by) > 1:
-        draft.say(
+        draft.add_sentence(
             "Groups {names} had taken it before at this step, which cost it {cost}.",
             names=names,
             cost=cost,
         )
     else:
-        draft.say(
+        draft.add_sentence(
             "Group {names} had taken it before at this step, which cost it {cost}.",
             names=names,
             cost=cost,
         )
     if 0 < missed < node.diversity_penalty:
-        draft.say("Without that it would have stayed.")
-    draft.fact(
+        draft.add_sentence("Without that it would have stayed.")
+    draft.add_fact(
         "Diversity penalty",
         f"−{cost}",
         Message(
@@ -229,16 +229,16 @@ def _explain_missed(
     kept = [n.sum_logprobs for n in mates if n.fate == "kept"]
     forced = getattr(search.config, "force_words_ids", None)
     if node is not None and node.fate in ("blocked", "finished_worse"):
-        draft.say(
+        draft.add_sentence(
             "{name} ended a text that does not count: {reason}", name=name, reason=node.reason
         )
-        draft.fact(
+        draft.add_fact(
             "Its score",
             format_number(node.score),
             Message("The sum over {penalised}.", penalised=_length_phrase(search)),
         )
     elif search.is_sampled and node is None:
-        draft.say(
+        draft.add_sentence(
             "The draw left out {name}: {mates} other candidates arrived before it.",
             name=name,
             mates=len(mates),
@@ -250,7 +250,7 @@ def _explain_missed(
         if node is not None:
             _explain_diversity_penalty(draft, node, search, min(kept) - whole)
     elif not forced:
-        draft.say(
+        draft.add_sentence(
             "{name} was not kept, though its sum {sum} would have been enough.",
             name=name,
             sum=format_total(whole),
@@ -270,16 +270,16 @@ def _explain_taken_turn(draft: Explainer, name: str, whole: float, reason: str) 
         whole: sum of the log-probabilities of the text with it.
         reason: the recorded reason: a sentence, or only the number of forced words.
     """
-    draft.say(
+    draft.add_sentence(
         "{name} was not kept, though its sum {sum} is not the lowest: places go in turn to texts "
         "with more of the forced words.",
         name=name,
         sum=format_total(whole),
     )
     if reason.endswith("."):
-        draft.say(reason)
+        draft.add_sentence(reason)
     elif reason:
-        draft.say("It has {forced_words}.", forced_words=reason)
+        draft.add_sentence("It has {forced_words}.", forced_words=reason)
 
 
 def _explain_last_step(
@@ -288,7 +288,7 @@ def _explain_last_step(
     """Write why a text of the last step does not count: every text ends there."""
     counted = sorted((n.sum_logprobs for n in mates), reverse=True)[: team.size]
     own, needed, _ = format_gap(whole, counted[-1])
-    draft.say(
+    draft.add_sentence(
         "{name} would have ended a text as well, but only the {size} best of this "
         "last step count: it has {own}, and it would have needed {needed}.",
         name=name,
@@ -310,19 +310,19 @@ def _explain_below_cut(
         "needed": needed,
     }
     if team.size == 1:
-        draft.say(
+        draft.add_sentence(
             "{name} missed the only place{of_group} by {missed}: its text has {own} and would "
             "have needed {needed}.",
             **values,
         )
     else:
-        draft.say(
+        draft.add_sentence(
             "{name} missed the last of the {size} places{of_group} by {missed}: its text has "
             "{own} and would have needed {needed}.",
             size=team.size,
             **values,
         )
-    draft.fact("Missed by", missed, "In the sum of log-probabilities.")
+    draft.add_fact("Missed by", missed, "In the sum of log-probabilities.")
 
 
 def _claim_bias(
@@ -333,7 +333,7 @@ def _claim_bias(
     bias = find_smallest_bias(trial.is_kept_with_bias, 0.05)
     if bias is None:
         return
-    draft.fact(
+    draft.add_fact(
         "Missing in the log-probability",
         format_number(bias, 4),
         "With this much more after this text only, the hypothesis would have stayed.",

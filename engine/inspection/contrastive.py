@@ -53,7 +53,7 @@ def explain(
             report_removals(draft, found)
             return
         k = int(place.trace.config["top_k"])
-        draft.say(
+        draft.add_sentence(
             "{name} was not considered: with your settings it is number {place}, and the model "
             "reads only the first {k}.",
             name=token_name(place, token_id),
@@ -61,7 +61,7 @@ def explain(
             k=k,
         )
         if here.place <= _MAX_CLAIMED_TOP_K:
-            draft.say("At top_k ≥ {place} it is one of the candidates.", place=here.place)
+            draft.add_sentence("At top_k ≥ {place} it is one of the candidates.", place=here.place)
             draft.claim = Claim({"top_k": here.place}, CONSIDERED, at_step=True)
         return
     _add_score_facts(place, chain, option, draft)
@@ -92,18 +92,18 @@ def _add_score_facts(
 ) -> None:
     alpha = float(place.trace.config["penalty_alpha"])
     word = describe_position(place, chain, option.position)
-    draft.fact("Score", format_number(option.score), "(1 − α) × probability − α × likeness.")
-    draft.fact(
+    draft.add_fact("Score", format_number(option.score), "(1 − α) × probability − α × likeness.")
+    draft.add_fact(
         "Largest likeness",
         format_number(option.max_cosine),
         Message("Cosine with the hidden state of {word}.", word=word),
     )
-    draft.fact(
+    draft.add_fact(
         "What likeness cost",
         format_number(option.degeneration_penalty),
         Message("α = {alpha} times the cosine.", alpha=format_value(alpha)),
     )
-    draft.fact(
+    draft.add_fact(
         "What probability gave",
         format_number(option.confidence),
         Message("(1 − α) times {percent}.", percent=format_percent(option.probability)),
@@ -120,11 +120,11 @@ def _explain_winner(
     name = token_name(place, option.token_id)
     others = [other for other in detail.options if other is not option]
     if not others:
-        draft.say("{name} was the only candidate.", name=name)
+        draft.add_sentence("{name} was the only candidate.", name=name)
         return
     second = max(others, key=lambda other: other.score)
     favourite = max(detail.options, key=lambda other: other.probability)
-    draft.say(
+    draft.add_sentence(
         "{name} has the best score, {score}, ahead of {second} with {other}.",
         name=name,
         score=format_number(option.score),
@@ -132,10 +132,12 @@ def _explain_winner(
         other=format_number(second.score),
     )
     if favourite is option:
-        draft.say("It is also the most probable candidate; greedy search would take it, too.")
+        draft.add_sentence(
+            "It is also the most probable candidate; greedy search would take it, too."
+        )
         return
     word = describe_position(place, chain, favourite.position)
-    draft.say(
+    draft.add_sentence(
         "The most probable candidate, {favourite}, resembles {word} and loses {loss} "
         "for it; this one loses {own}.",
         favourite=token_name(place, favourite.token_id),
@@ -157,7 +159,7 @@ def _explain_loser(
         token_name(place, option.token_id),
         describe_position(place, chain, option.position),
     )
-    draft.say(
+    draft.add_sentence(
         "{name} scores {score} against {best} of {winner}: {percent} give it "
         "{confidence}, and its likeness to {word} costs {cost}.",
         name=name,
@@ -171,17 +173,19 @@ def _explain_loser(
     )
     alpha = find_winning_alpha(detail.options, option, float(place.trace.config["penalty_alpha"]))
     if alpha is not None:
-        draft.say(
+        draft.add_sentence(
             "With penalty_alpha = {alpha} it would have been taken.", alpha=format_value(alpha)
         )
-        draft.fact("Alpha that takes it", format_value(alpha), "With the candidates of this step.")
+        draft.add_fact(
+            "Alpha that takes it", format_value(alpha), "With the candidates of this step."
+        )
         draft.claim = Claim({"penalty_alpha": alpha}, CHOSEN, at_step=True)
         return
     bias = find_smallest_bias(lambda b: _is_best_with_bias(chain, detail, option, place, b), 0.1)
     if bias is None:
-        draft.say("No alpha and no higher logit would have made it the choice.")
+        draft.add_sentence("No alpha and no higher logit would have made it the choice.")
         return
-    draft.say(
+    draft.add_sentence(
         "No alpha prefers it; with a logit {bias} higher it would have been taken.",
         bias=format_number(bias),
     )
@@ -190,7 +194,7 @@ def _explain_loser(
 
 
 def find_winning_alpha(
-    options: Sequence[ContrastiveOption], option: ContrastiveOption, given: float
+    options: Sequence[ContrastiveOption], option: ContrastiveOption, alpha: float
 ) -> float | None:
     """Return an alpha, near the given one, at which an option has the best score, or None.
 
@@ -212,7 +216,7 @@ def find_winning_alpha(
         return None
     # Prefer the value with the fewest decimals.
     for digits in range(2, 6):
-        value = round(min(max(given, low), high), digits)
+        value = round(min(max(alpha, low), high), digits)
         for near in (value, round(value + 10**-digits, digits), round(value - 10**-digits, digits)):
             if low <= near <= high:
                 return near

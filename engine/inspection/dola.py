@@ -41,12 +41,12 @@ def explain(
     if grown > -torch.inf:
         _explain_growth(place, token_id, layer, contrast, draft)
     explain_choice(place, chain, token_id, draft, race, "DoLa")
-    draft.fact(
+    draft.add_fact(
         "Contrasted layer", str(layer), "The candidate layer that differs most from the last."
     )
     if grown > -torch.inf:
         early = float(final[token_id]) - grown
-        draft.fact(
+        draft.add_fact(
             "Growth since that layer",
             format_number(grown),
             Message(
@@ -64,10 +64,10 @@ def _explain_growth(
     place: ReplayedStep, token_id: int, layer: int, contrast: torch.Tensor, draft: Explainer
 ) -> None:
     chosen, name = place.step.emit[-1], token_name(place, token_id)
-    draft.say(_growth_sentence(layer, name, float(contrast[token_id])))
+    draft.add_sentence(_growth_sentence(layer, name, float(contrast[token_id])))
     if token_id != chosen:
         other = token_name(place, chosen)
-        draft.say(_growth_sentence(layer, other, float(contrast[chosen])))
+        draft.add_sentence(_growth_sentence(layer, other, float(contrast[chosen])))
 
 
 def _growth_sentence(layer: int, name: str, by: float) -> Message:
@@ -95,8 +95,10 @@ def _explain_other_layer(
         scores = row_values(chain.run_processors(contrast_layers(layers, rows), 1), chain.row)
         if int(scores.argmax()) == token_id:
             p = float(torch.softmax(scores, -1)[token_id])
-            draft.say("Contrasted with layer {layer} it would have been taken.", layer=layer)
-            draft.fact(
+            draft.add_sentence(
+                "Contrasted with layer {layer} it would have been taken.", layer=layer
+            )
+            draft.add_fact(
                 "Layer that takes it",
                 str(layer),
                 Message("It would have had {percent} there.", percent=format_percent(p)),

@@ -95,9 +95,9 @@ def _explain_drafted(
     place: ReplayedStep, drafted: DraftToken | None, token: int, draft: Explainer
 ) -> None:
     if drafted is None:
-        draft.say("Nothing was drafted for this place.")
+        draft.add_sentence("Nothing was drafted for this place.")
     elif drafted.token_id != token:
-        draft.say("The draft had {name} here.", name=token_name(place, drafted.token_id))
+        draft.add_sentence("The draft had {name} here.", name=token_name(place, drafted.token_id))
 
 
 def _explain_target_choice(
@@ -122,7 +122,7 @@ def _explain_target_choice(
         race = Race(draw_noise(like, place.generator())[where])
     explain_choice(place, chain, token, chosen, draft, race, "the main model")
     if drafted is not None and drafted.token_id == token:
-        draft.say(
+        draft.add_sentence(
             "The draft had guessed it and was right."
             if token == chosen
             else "The draft had guessed it and was wrong."
@@ -140,9 +140,9 @@ def _add_draft_facts(draft: Explainer, drafted: DraftToken | None) -> None:
 
 def _add_probability_facts(draft: Explainer, p: float, q: float | None) -> None:
     """Add p and q of a token; q is None if the draft gave no probabilities."""
-    draft.fact("Main model's p", format_percent(p), "After the main model's filters.")
+    draft.add_fact("Main model's p", format_percent(p), "After the main model's filters.")
     if q is not None:
-        draft.fact("Draft model's q", format_percent(q), "After the draft model's filters.")
+        draft.add_fact("Draft model's q", format_percent(q), "After the draft model's filters.")
 
 
 def _explain_mixture(
@@ -164,16 +164,16 @@ def _explain_mixture(
     mixture = weight * p + (1 - weight) * q
     best, chosen = int(mixture.argmax()), place.step.emit[where]
     own, first = format_distinct(float(mixture[token]), float(mixture[best]))
-    draft.fact("Mixture", format_share(float(mixture[token])), "w × p + (1 − w) × q.")
+    draft.add_fact("Mixture", format_share(float(mixture[token])), "w × p + (1 − w) × q.")
     name = token_name(place, token)
     if token == chosen:
-        draft.say(
+        draft.add_sentence(
             "{name} has the largest share of the mixture of both models, {first}.",
             name=name,
             first=first,
         )
     else:
-        draft.say(
+        draft.add_sentence(
             "{name} has {own} in the mixture of both models, and {chosen} has {first}.",
             name=name,
             own=own,
@@ -211,7 +211,7 @@ def _explain_sampled(
             return
     if drafted is not None and drafted.status == "accepted":
         name = token_name(place, token)
-        draft.say(
+        draft.add_sentence(
             "{name} was never considered: the drafted {drafted} was accepted first (random "
             "number {u}, limit {ratio}).",
             name=name,
@@ -239,11 +239,11 @@ def _explain_verdict(
 ) -> None:
     token, u = drafted.token_id, float(numbers.u[where])
     ratio = _acceptance_ratio(numbers, token, where, weight)
-    told, limit = format_distinct(u, ratio)
+    u_text, limit = format_distinct(u, ratio)
     name = token_name(place, token)
     compared = "p ÷ q" if weight is None else "1 − w + w × p ÷ q"
-    draft.fact("u", told, "The uniform number that judged it, from the run's seed.")
-    draft.fact(
+    draft.add_fact("u", u_text, "The uniform number that judged it, from the run's seed.")
+    draft.add_fact(
         compared, limit, "The drafted token is accepted while the random number is not above this."
     )
     both = {
@@ -251,31 +251,33 @@ def _explain_verdict(
         "p": format_percent(float(numbers.p[where, token])),
         "q": format_percent(float(numbers.q[where, token])),
     }
-    judged = {"told": told, "compared": f"{compared} = {limit}"}
+    judged = {"told": u_text, "compared": f"{compared} = {limit}"}
     if drafted.status == "accepted" and ratio >= 1:
-        draft.say(
+        draft.add_sentence(
             "{name} was drafted and accepted: the main model gives it {p}, the draft model "
             "{q}, so it is always accepted.",
             **both,
         )
         return
     if drafted.status == "accepted":
-        draft.say(
+        draft.add_sentence(
             "{name} was drafted and accepted: the main model gives it {p}, the draft model "
             "{q}, and the random number {told} is not above {compared}.",
             **both,
             **judged,
         )
         return
-    draft.say(
+    draft.add_sentence(
         "{name} was drafted but rejected: the main model gives it {p}, the draft model "
         "{q}, and the random number {told} is above {compared}.",
         **both,
         **judged,
     )
-    draft.say("It would have been accepted with a random number up to {limit}.", limit=limit)
+    draft.add_sentence(
+        "It would have been accepted with a random number up to {limit}.", limit=limit
+    )
     if draft.chosen:
-        draft.say("The draw from what was left took it after all.")
+        draft.add_sentence("The draw from what was left took it after all.")
         return
     # Just below the limit, so that rounding cannot undo the claim.
     draft.claim = Claim({"u": {where: ratio * (1 - 1e-6)}}, ACCEPTED)
@@ -296,7 +298,7 @@ def _explain_draw(
     chosen, name = place.step.emit[where], token_name(place, token)
     p = float(rest[token])
     arrivals = numbers.noise / rest
-    draft.fact(
+    draft.add_fact(
         "Share of what was left" if drafted else "Share of the draw",
         format_percent(p),
         "max(p − q, 0), made to sum to 1."
@@ -304,9 +306,11 @@ def _explain_draw(
         else "p itself: the whole draft was accepted.",
     )
     if drafted is not None:
-        draft.say("The draft's {name} was rejected.", name=token_name(place, drafted.token_id))
+        draft.add_sentence(
+            "The draft's {name} was rejected.", name=token_name(place, drafted.token_id)
+        )
     if not p > 0:
-        draft.say(
+        draft.add_sentence(
             "{name} had no chance: the draft model gave it at least as much as the main model, "
             "and the draw after a rejection is from p − q.",
             name=name,
@@ -315,11 +319,11 @@ def _explain_draw(
     source = "of what was left" if drafted is not None else "of the main model"
     share = {"name": name, "percent": format_percent(p), "source": source}
     if token == chosen:
-        draft.say("{name} won the draw with {percent} {source}.", **share)
+        draft.add_sentence("{name} won the draw with {percent} {source}.", **share)
         return
     late, first = format_distinct(float(arrivals[token]), float(arrivals[chosen]))
     noise, below = format_distinct(float(numbers.noise[token]), p * float(arrivals[chosen]))
-    draft.say(
+    draft.add_sentence(
         "{name} had a chance of {percent} {source}, but this seed favoured {chosen} "
         "({first} against {late} in the race).",
         **share,
@@ -327,12 +331,12 @@ def _explain_draw(
         first=first,
         late=late,
     )
-    draft.say(
+    draft.add_sentence(
         "Its random number was {noise}, but it needed one below {below}.",
         noise=noise,
         below=below,
     )
-    draft.fact(
+    draft.add_fact(
         "Noise needed",
         Message("below {below}", below=below),
         "Its share times the winner's arrival.",

@@ -85,11 +85,11 @@ class Explainer:
     claim: Claim | None = None
     chosen: bool = False
 
-    def say(self, template: str, /, **values: object) -> None:
+    def add_sentence(self, template: str, /, **values: object) -> None:
         """Add a sentence, as a template with its values; an empty one is skipped."""
         if template:
             self.sentences.append(Message(template, **values) if values else template)
 
-    def fact(self, name: str, value: str, meaning: str) -> None:
+    def add_fact(self, name: str, value: str, meaning: str) -> None:
         """Add a number."""
         self.facts.append(Fact(name, value, meaning))

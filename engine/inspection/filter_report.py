@@ -117,12 +117,12 @@ def find_removals(
 
 def report_removals(draft: Explainer, found: Sequence[Removal]) -> None:
     """Write why a token was removed and what would have let it through."""
-    draft.say(found[0].why)
+    draft.add_sentence(found[0].why)
     for other in found:
         for fact in other.facts:
-            draft.fact(*fact)
+            draft.add_fact(*fact)
     if all(other.survives for other in found):
-        draft.say(
+        draft.add_sentence(
             "It survives {conditions}.",
             conditions=join_words([other.survives for other in found]),
         )
@@ -134,18 +134,18 @@ def report_rank(draft: Explainer, chain: FilterChain, token_id: int) -> TokenRan
     """Add the numbers common to all explanations of a distribution."""
     here = rank_token(chain, token_id)
     vocabulary = chain.logits.shape[-1]
-    draft.fact(
+    draft.add_fact(
         "Rank in the model",
         Message("{hits} of {trials}", hits=f"{here.rank:,}", trials=f"{vocabulary:,}"),
         "Its rank before any filter; 1 is the most probable.",
     )
-    draft.fact(
+    draft.add_fact(
         "The model's own probability",
         format_percent(here.raw),
         "Over the whole vocabulary, before any filter.",
     )
     if chain.links:
-        draft.fact(
+        draft.add_fact(
             "Probability with your settings",
             format_percent(here.used),
             "After every filter. It decided the step." if here.used else "A filter removed it.",
@@ -168,7 +168,7 @@ def _report_effects(draft: Explainer, chain: FilterChain, token_id: int) -> None
         ):
             continue
         sign = "+" if after > before else "−"
-        draft.fact(
+        draft.add_fact(
             link.name,
             f"{sign}{format_number(abs(after - before))}",
             Message(

@@ -38,10 +38,10 @@ def explain(place: ReplayedStep, token_id: int, draft: Explainer) -> None:
     candidate = found.get(token_id)
     if candidate is None and token_id in step.emit and isinstance(step.detail, ForwardDetail):
         draft.chosen = True
-        draft.say("The method wrote {name}; what decided it was not seen.", name=name)
+        draft.add_sentence("The method wrote {name}; what decided it was not seen.", name=name)
         return
     if candidate is None:
-        draft.say(
+        draft.add_sentence(
             "{name} is not among the {found} candidates saved with this step, so nothing more "
             "is known about it.",
             name=name,
@@ -52,15 +52,17 @@ def explain(place: ReplayedStep, token_id: int, draft: Explainer) -> None:
     chosen = None if own is None else found.get(own)
     # A custom method may choose a token that a processor removed.
     if candidate.removed_by and draft.chosen:
-        draft.say(
+        draft.add_sentence(
             "The method took {name}, which {removed_by} had removed.",
             name=name,
             removed_by=candidate.removed_by,
         )
     elif candidate.removed_by:
-        draft.say("{removed_by} removed {name}.", removed_by=candidate.removed_by, name=name)
+        draft.add_sentence(
+            "{removed_by} removed {name}.", removed_by=candidate.removed_by, name=name
+        )
     elif draft.chosen:
-        draft.say(_chosen_sentence(step, name, candidate))
+        draft.add_sentence(_chosen_sentence(step, name, candidate))
     elif chosen is not None:
         template = (
             (
@@ -70,7 +72,7 @@ def explain(place: ReplayedStep, token_id: int, draft: Explainer) -> None:
             if step.stages
             else "{name} was not taken: it had {p}, and {chosen}, which was, had {other}."
         )
-        draft.say(
+        draft.add_sentence(
             template,
             name=name,
             p=_format_probability(candidate),
@@ -104,19 +106,19 @@ def _format_probability(candidate: Candidate) -> str:
 
 
 def _add_candidate_facts(draft: Explainer, candidate: Candidate, step: Step) -> None:
-    draft.fact("Rank in the model", f"{candidate.rank + 1:,}", "1 is the most probable.")
-    draft.fact(
+    draft.add_fact("Rank in the model", f"{candidate.rank + 1:,}", "1 is the most probable.")
+    draft.add_fact(
         "The model's own probability",
         format_percent(math.exp(candidate.raw_logprob)),
         "Over the whole vocabulary, before any filter.",
     )
     if not isinstance(step.detail, ForwardDetail):
-        draft.fact(
+        draft.add_fact(
             "Probability with your settings", _format_probability(candidate), "After every filter."
         )
     elif step.stages:
-        seen = "Those that were seen at work; the method may have done more."
-        draft.fact("Probability after the filters", _format_probability(candidate), seen)
+        note = "Those that were seen at work; the method may have done more."
+        draft.add_fact("Probability after the filters", _format_probability(candidate), note)
 
 
 def _explain_strategy_detail(place: ReplayedStep, token_id: int, draft: Explainer) -> None:
@@ -124,13 +126,13 @@ def _explain_strategy_detail(place: ReplayedStep, token_id: int, draft: Explaine
     detail = place.step.detail
     if isinstance(detail, WatermarkDetail) and detail.is_green is not None:
         green = token_id in detail.green_candidates
-        draft.say("It is green here." if green else "It is red here.")
+        draft.add_sentence("It is green here." if green else "It is red here.")
     draw = find_draw(detail)
     if draw is not None and not draft.chosen:
         for racer in draw.racers:
             if racer.token_id == token_id:
                 late, first = format_distinct(racer.arrival, draw.racers[0].arrival)
-                draft.say(
+                draft.add_sentence(
                     "In the draw it arrived at {late}, the winner at {first}.",
                     late=late,
                     first=first,
@@ -139,14 +141,16 @@ def _explain_strategy_detail(place: ReplayedStep, token_id: int, draft: Explaine
         for option in detail.options:
             if option.token_id == token_id:
                 cost = format_number(option.degeneration_penalty)
-                draft.say(
+                draft.add_sentence(
                     "Its score is {score}; likeness cost it {cost}.",
                     score=format_number(option.score),
                     cost=cost,
                 )
     elif isinstance(detail, DraftDetail) and detail.tokens:
         guesses = "".join(place.piece(token.token_id) for token in detail.tokens)
-        draft.say("The draft of this round was “{guesses}”.", guesses=format_token(guesses))
+        draft.add_sentence(
+            "The draft of this round was “{guesses}”.", guesses=format_token(guesses)
+        )
 
 
 def explain_node(place: ReplayedStep, node: BeamNode, draft: Explainer) -> None:
@@ -156,12 +160,14 @@ def explain_node(place: ReplayedStep, node: BeamNode, draft: Explainer) -> None:
     name = token_name(place, node.token_id)
     own = format_total(node.sum_logprobs)
     draft.chosen = node.fate in ("kept", "finished")
-    draft.fact("Sum of the text with it", own, "Of log-probabilities; natural logarithms.")
-    draft.fact("Score", format_number(node.score), "The sum over the length to the length penalty.")
+    draft.add_fact("Sum of the text with it", own, "Of log-probabilities; natural logarithms.")
+    draft.add_fact(
+        "Score", format_number(node.score), "The sum over the length to the length penalty."
+    )
     kept = [n.sum_logprobs for n in detail.pool if n.fate == "kept" and n.group == node.group]
     if node.fate == "pruned" and kept and node.sum_logprobs < min(kept):
         own, needed, missed = format_gap(node.sum_logprobs, min(kept))
-        draft.say(
+        draft.add_sentence(
             "{name} missed the last place by {missed}: its text has {own} and would have "
             "needed {needed}.",
             name=name,
@@ -170,7 +176,7 @@ def explain_node(place: ReplayedStep, node: BeamNode, draft: Explainer) -> None:
             needed=needed,
         )
     elif node.fate == "pruned":
-        draft.say(
+        draft.add_sentence(
             "{name} was not kept; the log-probability of its text is {own}.", name=name, own=own
         )
     elif draft.chosen:
@@ -179,11 +185,11 @@ def explain_node(place: ReplayedStep, node: BeamNode, draft: Explainer) -> None:
             if node.fate == "finished"
             else "{name} was kept; the log-probability of its text is {own}."
         )
-        draft.say(template, name=name, own=own)
+        draft.add_sentence(template, name=name, own=own)
     else:
-        draft.say(
+        draft.add_sentence(
             "{name} ended a text that does not count, with a log-probability of {own}.",
             name=name,
             own=own,
         )
-        draft.say(node.reason)
+        draft.add_sentence(node.reason)

@@ -56,7 +56,7 @@ class InfluenceQuestion:
 
 
 def compute_influence(
-    asked: CachedRun | Trace,
+    run: CachedRun | Trace,
     look: InfluenceQuestion,
     cancelled: threading.Event | None = None,
     model: LoadedModel | None = None,
@@ -67,7 +67,7 @@ def compute_influence(
     the run queue. Recent answers come from the cache.
 
     Args:
-        asked: a cached run, or a trace; steps after the one in question may be missing.
+        run: a cached run, or a trace; steps after the one in question may be missing.
         look: see ``InfluenceQuestion``.
         cancelled: stops waiting and computing when set.
         model: a LoadedModel that replaces the one the trace names.
@@ -84,12 +84,12 @@ def compute_influence(
             look.method,
             Message("it must be one of {choices}", choices=", ".join(METHODS)),
         )
-    trace = asked.trace if isinstance(asked, CachedRun) else asked
+    trace = run.trace if isinstance(run, CachedRun) else run
     require_local_run(trace)
     decided = find_target_token(trace, look.step, node_id=look.node_id, at=look.at)
     load_trace_media(trace)
     cancelled = cancelled or threading.Event()
-    own = asked.get_model() if isinstance(asked, CachedRun) else None
+    own = run.get_model() if isinstance(run, CachedRun) else None
     loaded = model or own or _load_run_model(trace, cancelled)
     ids = (*decided.prompt_ids, *decided.before, decided.token_id)
     check_fits_context(loaded, ids, len(ids) - 1)
@@ -116,9 +116,9 @@ def _load_run_model(trace: Trace, cancelled: threading.Event) -> LoadedModel:
     there = find_recorded_model(trace.model)
     if there is not None:
         return there
-    said = to_weights_request(trace, default_device(), assistant=False)
-    held = read_single_weights(said, "attention")
-    return ModelLoader(cancelled, ignore_event)(Source.parse(trace.model.id), held)
+    settings = to_weights_request(trace, default_device(), assistant=False)
+    weights = read_single_weights(settings, "attention")
+    return ModelLoader(cancelled, ignore_event)(Source.parse(trace.model.id), weights)
 
 
 def _compute_answer(
@@ -147,6 +147,6 @@ def _compute_answer(
 def _cache_key(trace: Trace, loaded: LoadedModel, method: str, decided: TargetToken) -> str:
     """Cache key: the identity of the model object (names are not unique) and everything it read."""
     media = [one.sha256 for one in trace.media]
-    known = (loaded.order, method, decided.prompt_ids, decided.before)
-    told = json.dumps([*known, decided.token_id, media])
-    return hashlib.sha256(told.encode()).hexdigest()
+    parts = (loaded.order, method, decided.prompt_ids, decided.before)
+    text = json.dumps([*parts, decided.token_id, media])
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -52,8 +52,8 @@ def _attention_row_to_dict(
     part: AttentionWeights, layer: int | None, head: int | None
 ) -> dict[str, Any]:
     """Return one row of one kind of attention."""
-    told = _part_to_dict(part.kind, part.positions, part.row(layer, head))
-    return {**told, "layers": part.layers, "heads": part.heads}
+    part_dict = _part_to_dict(part.kind, part.positions, part.row(layer, head))
+    return {**part_dict, "layers": part.layers, "heads": part.heads}
 
 
 def _part_to_dict(

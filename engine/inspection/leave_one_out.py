@@ -118,20 +118,20 @@ def compute_leave_one_out(
             values = _score_without_each(loaded, part, decided.token_id, whole, until, cancelled)
             done += sum(value is not None for value in values)
             scored.append(PositionScores(part.kind, part.positions, values))
-    wanted = sum(len(part.places) for part in parts)
-    note = "" if done == wanted else _partial_note(done, wanted)
+    total = sum(len(part.places) for part in parts)
+    note = "" if done == total else _partial_note(done, total)
     caveat = MEDIA_CAVEAT if media_inputs else CAVEAT
     token = decided.token_id
     piece = loaded.pieces[token]
     return Attribution(LEAVE_ONE_OUT, token, piece, whole, tuple(scored), caveat, note)
 
 
-def _partial_note(done: int, wanted: int) -> str:
+def _partial_note(done: int, total: int) -> str:
     return Message(
         "Only {done} of {wanted} positions were left out, from the end: a question "
         "may take {seconds} seconds.",
         done=done,
-        wanted=wanted,
+        wanted=total,
         seconds=f"{SETTINGS.max_asking_s:g}",
     )
 
@@ -154,10 +154,10 @@ def _score_without_each(
             raise Cancelled
         if work_time() > until:
             break
-        given = part.without_each(places)
+        inputs = part.without_each(places)
         if few:
-            given["logits_to_keep"] = 1
-        out = loaded.model(**given, use_cache=False)
+            inputs["logits_to_keep"] = 1
+        out = loaded.model(**inputs, use_cache=False)
         for place, without in zip(places, _last_logprobs(out.logits, token_id), strict=True):
             values[place] = whole - without
     return tuple(values)
@@ -211,8 +211,8 @@ def _text_part(loaded: LoadedModel, kind: str, name: str, inputs: Mapping[str, A
     ids = inputs[name][0].tolist()
     positions = text_positions(loaded, ids, "encoder" if kind == INPUT else "text")
     first = 1 if name == "decoder_input_ids" else 0
-    held = placeholder_ids(loaded)
-    places = [place for place in range(first, len(ids)) if ids[place] not in held]
+    placeholders = placeholder_ids(loaded)
+    places = [place for place in range(first, len(ids)) if ids[place] not in placeholders]
     if len(ids) < 2:
         places = []
     return _InputPart(kind, name, positions, tuple(reversed(places)), inputs)

@@ -65,7 +65,7 @@ class CachedRun:
         header: the run's trace without steps and outputs.
         steps: the steps so far.
         passes: passes by number; None if not cached.
-        seen: by step, the numbers of the passes since the previous step. Rows of one batch share
+        passes_of_step: by step, the numbers of the passes since the previous step. Rows of one batch share
             them.
         source: CACHED, RECOMPUTED or RECORDED.
         full: whether the logits were dropped because the run exceeded its limit.
@@ -77,7 +77,7 @@ class CachedRun:
     header: Trace
     steps: list[Step] = field(default_factory=list)
     passes: list[CachedPass | None] = field(default_factory=list)
-    seen: list[range] = field(default_factory=list)
+    passes_of_step: list[range] = field(default_factory=list)
     source: str = CACHED
     full: bool = False
     # Weak: the cache must not keep a model in memory.
@@ -197,8 +197,8 @@ class CacheWriter:
             return
         fresh = range(self.decided_at, self.count)
         # A custom method in its own process makes no observations here.
-        before = self.run.seen[-1] if self.run.seen else fresh
-        self.run.seen.append(fresh if fresh else before)
+        before = self.run.passes_of_step[-1] if self.run.passes_of_step else fresh
+        self.run.passes_of_step.append(fresh if fresh else before)
         self.decided_at = self.count
         self.run.steps.append(step)
 

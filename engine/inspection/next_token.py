@@ -125,10 +125,12 @@ def _explain_best(
     probs, two = torch.softmax(values, -1), values.topk(2)
     name = token_name(place, token_id)
     if not float(two.values[1]) > -torch.inf:
-        draft.say("Only {name} was left: the filters had removed every other token.", name=name)
+        draft.add_sentence(
+            "Only {name} was left: the filters had removed every other token.", name=name
+        )
         return
     second = int(two.indices[1] if int(two.indices[0]) == token_id else two.indices[0])
-    draft.say(
+    draft.add_sentence(
         "{name} was the likeliest token, with {percent}, so {rule} took it. Next is "
         "{second} with {other}.",
         name=name,
@@ -138,7 +140,9 @@ def _explain_best(
         rule=rule,
     )
     lead = float(values[token_id] - values[second])
-    draft.fact("Lead in the logit", format_number(lead), "How far it is ahead of the next token.")
+    draft.add_fact(
+        "Lead in the logit", format_number(lead), "How far it is ahead of the next token."
+    )
 
 
 def _explain_not_best(
@@ -148,7 +152,7 @@ def _explain_not_best(
     probs, best = torch.softmax(values, -1), int(values.argmax())
     gap = float(values[best] - values[token_id])
     name = token_name(place, token_id)
-    draft.say(
+    draft.add_sentence(
         "{name} is {place} with {percent}, behind {best} with {most}, and {rule} "
         "takes only the first.",
         name=name,
@@ -159,7 +163,7 @@ def _explain_not_best(
         rule=rule,
     )
     guilty = find_blocking_filter(chain, token_id)
-    draft.say(
+    draft.add_sentence(
         Message("Without {guilty} it would have been the first.", guilty=guilty) if guilty else ""
     )
     bias = find_smallest_bias(
@@ -181,15 +185,15 @@ def _claim_missing_bias(
 ) -> None:
     """Write how much higher the logit would have had to be, and claim it."""
     if bias is None:
-        draft.say("No higher logit would have made it the choice.")
+        draft.add_sentence("No higher logit would have made it the choice.")
         return
     template = (
         "It would have been taken by the same draw with a logit {bias} higher."
         if same_draw
         else "It would have been taken with a logit {bias} higher."
     )
-    draft.say(template, bias=format_number(bias))
-    draft.fact(
+    draft.add_sentence(template, bias=format_number(bias))
+    draft.add_fact(
         "Missing in the logit",
         format_number(bias),
         "With this much more in the model's logit, after this text only, it would have been taken.",
@@ -208,13 +212,15 @@ def _explain_draw_won(
     p, own = float(probs[token_id]), float(arrivals[token_id])
     _add_noise_facts(draft, float(race.noise[token_id]), own)
     if int((probs > 0).sum()) < 2:
-        draft.say("Only {name} was left: the filters had removed every other token.", name=name)
+        draft.add_sentence(
+            "Only {name} was left: the filters had removed every other token.", name=name
+        )
         return
     order = arrivals.topk(2, largest=False)
     second = int(order.indices[1])
     first, then = format_distinct(own, float(order.values[1]))
     best = int(values.argmax())
-    draft.say(
+    draft.add_sentence(
         "{name} had a chance of {percent}, and this seed favoured it: its random number "
         "{noise} let it win the race at {first}, before {second} at {then}.",
         name=name,
@@ -225,7 +231,7 @@ def _explain_draw_won(
         then=then,
     )
     if best != token_id:
-        draft.say(
+        draft.add_sentence(
             "The likeliest token was {best} with {percent}.",
             best=token_name(place, best),
             percent=format_percent(float(probs[best])),
@@ -233,10 +239,12 @@ def _explain_draw_won(
 
 
 def _add_noise_facts(draft: Explainer, noise: float, arrival: float) -> None:
-    draft.fact(
+    draft.add_fact(
         "Noise e", format_number(noise), "Exponential noise of this draw, from the run's seed."
     )
-    draft.fact("Arrival e ÷ p", format_number(arrival), "The smallest arrival of all tokens wins.")
+    draft.add_fact(
+        "Arrival e ÷ p", format_number(arrival), "The smallest arrival of all tokens wins."
+    )
 
 
 def _explain_draw_lost(
@@ -253,7 +261,7 @@ def _explain_draw_lost(
     p, noise = float(probs[token_id]), float(race.noise[token_id])
     own, below = format_distinct(noise, p * float(arrivals[chosen]))
     late, first = format_distinct(float(arrivals[token_id]), float(arrivals[chosen]))
-    draft.say(
+    draft.add_sentence(
         "{name} had a chance of {percent}, but this seed favoured {chosen} ({first} "
         "against {late} in the race).",
         name=token_name(place, token_id),
@@ -262,11 +270,11 @@ def _explain_draw_lost(
         first=first,
         late=late,
     )
-    draft.say(
+    draft.add_sentence(
         "Its random number was {noise}, but it needed one below {below}.", noise=own, below=below
     )
     _add_noise_facts(draft, noise, float(arrivals[token_id]))
-    draft.fact(
+    draft.add_fact(
         "Noise needed", Message("below {below}", below=below), "p times the winner's arrival."
     )
     begin = float(torch.log(arrivals[token_id] / arrivals[chosen]))
@@ -278,10 +286,10 @@ def _explain_draw_lost(
     bias = find_smallest_bias(wins, max(begin, 0.001))
     heat = _find_winning_temperature(chain, token_id, race, place)
     if heat is not None:
-        draft.say(
+        draft.add_sentence(
             "At temperature {heat} the same draw would have taken it.", heat=format_value(heat)
         )
-        draft.fact(
+        draft.add_fact(
             "Temperature that takes it",
             format_value(heat),
             "With the noise and filters of this step.",
@@ -295,7 +303,7 @@ def _find_winning_temperature(
     """Return a temperature at which the same noise draws the token, or None."""
     at = next((i for i, link in enumerate(chain.links) if link.name == "Temperature"), None)
     names = [link.name for link in chain.links]
-    given = float(getattr(place.run.config, "temperature", 1.0)) if place.run else 1.0
+    temperature = float(getattr(place.run.config, "temperature", 1.0)) if place.run else 1.0
     if at is None:
         # Without a temperature processor, one would run right before the first of these filters.
         cuts = [f.name for f in FILTERS.values() if f.effect == CUTS and f.build is None]
@@ -313,12 +321,12 @@ def _find_winning_temperature(
         after = row_values(chain.run_processors(scores / value, rest), chain.row)
         return race.winner(after) == token_id
 
-    if high is not None and high < given:
+    if high is not None and high < temperature:
         return None
     value = round_up_until(
         max(low, _MIN_TEMPERATURE), wins, min(high or MAX_TEMPERATURE, MAX_TEMPERATURE)
     )
-    return None if value is None or value == given else value
+    return None if value is None or value == temperature else value
 
 
 def _winning_temperature_range(

@@ -122,8 +122,8 @@ def _frame_seconds(loaded: LoadedModel) -> float | None:
 
 def _find_picture(loaded: LoadedModel, ids: tuple[int, ...]) -> tuple[int, int, int] | None:
     """Return the position and size of a picture's tokens, if they form one square."""
-    wanted = placeholder_ids(loaded)
-    places = [place for place, i in enumerate(ids) if i in wanted]
+    placeholders = placeholder_ids(loaded)
+    places = [place for place, i in enumerate(ids) if i in placeholders]
     side = math.isqrt(len(places))
     if not places or side * side != len(places) or places[-1] - places[0] + 1 != len(places):
         return None

@@ -172,8 +172,8 @@ def _replay_request(trace: Trace, step: Step, request: DecodeRequest) -> Replaye
         raise DecodeError(CUSTOM_METHOD_REFUSAL)
     run = prepare(check_request(request))
     with pin_models(run.target, run.assistant), _wait_for_models(run):
-        made, found = _run_until_step(run, step)
-    if (made.keep, made.emit) != (step.keep, step.emit):
+        remade_step, found = _run_until_step(run, step)
+    if (remade_step.keep, remade_step.emit) != (step.keep, step.emit):
         raise DecodeError(
             "This run cannot be repeated exactly here, so only its recording is known."
         )
@@ -205,7 +205,7 @@ def _wait_for_models(run: Prepared) -> Iterator[None]:
         timer.cancel()
 
 
-def _run_until_step(run: Prepared, wanted: Step) -> tuple[Step, ReplayedStep]:
+def _run_until_step(run: Prepared, target_step: Step) -> tuple[Step, ReplayedStep]:
     """Run up to the wanted step; return the new step and its passes."""
     device = run.target.device
     generator = torch.Generator(device).manual_seed(run.request.seed)
@@ -223,7 +223,7 @@ def _run_until_step(run: Prepared, wanted: Step) -> tuple[Step, ReplayedStep]:
     def on_step(step: Step) -> None:
         nonlocal number
         recorder.ended = True
-        if number == wanted.index:
+        if number == target_step.index:
             found.append(step)
             raise _StepReached
         number += 1
@@ -249,7 +249,7 @@ def _run_until_step(run: Prepared, wanted: Step) -> tuple[Step, ReplayedStep]:
     draft = drafts[-1] if drafts else None
     place = ReplayedStep(
         Trace("", {}, run.target.info(), {}, 0, None, (), {}, (), ()),
-        wanted,
+        target_step,
         run,
         tuple(recorder.views),
         noise_state=recorder.state,
@@ -266,17 +266,17 @@ def _record_drafts(extra: dict[str, Any]) -> list[Draft]:
     if make is None:
         return drafts
 
-    def watched(context: Any) -> Any:
+    def make_recording_drafter(context: Any) -> Any:
         drafter = make(context)
         draft = drafter.draft
 
-        def overheard(input_ids: torch.Tensor) -> Draft:
+        def draft_and_store(input_ids: torch.Tensor) -> Draft:
             guess = draft(input_ids)
             drafts[:] = [guess]
             return guess
 
-        drafter.draft = overheard
+        drafter.draft = draft_and_store
         return drafter
 
-    extra["make_drafter"] = watched
+    extra["make_drafter"] = make_recording_drafter
     return drafts

@@ -51,11 +51,11 @@ class RunNotCachedError(EngineError):
     code = "forgotten"
 
 
-def find_logits(asked: CachedRun | Trace | None, step: object) -> StepRef:
+def find_logits(run: CachedRun | Trace | None, step: object) -> StepRef:
     """Return a step with the logits that its first processor received.
 
     Args:
-        asked: a cached run, or a trace. A trace's logits are recomputed if its model is in memory
+        run: a cached run, or a trace. A trace's logits are recomputed if its model is in memory
             and its strategy allows it; otherwise only its recorded candidates are known.
         step: index of the step, from 0.
 
@@ -64,15 +64,15 @@ def find_logits(asked: CachedRun | Trace | None, step: object) -> StepRef:
         RunNotCachedError: there is no run, or its logits were dropped.
         EngineError: the trace's strategy is unknown, or the model is busy.
     """
-    if isinstance(asked, Trace):
-        return step_ref_in_run(run_from_trace(asked, step), step)
-    if asked is None or asked.full:
+    if isinstance(run, Trace):
+        return step_ref_in_run(run_from_trace(run, step), step)
+    if run is None or run.full:
         raise RunNotCachedError("The server no longer stores the logits of this run.")
-    return step_ref_in_run(asked, step)
+    return step_ref_in_run(run, step)
 
 
 def find_replayed_step(
-    asked: CachedRun | Trace,
+    run: CachedRun | Trace,
     index: int,
     model: LoadedModel | None = None,
     assistant: RequestedModel = None,
@@ -82,7 +82,7 @@ def find_replayed_step(
     """Return a step with everything that decided it: logits, processors, noise and draft.
 
     Args:
-        asked: a cached run, or a trace; steps after the one in question may be missing.
+        run: a cached run, or a trace; steps after the one in question may be missing.
         index: of the step, from 0.
         model: a LoadedModel that replaces the one the trace names.
         assistant: a LoadedModel that replaces the trace's draft model.
@@ -91,14 +91,14 @@ def find_replayed_step(
     Raises:
         ParameterError: the step does not exist.
     """
-    trace = asked.trace if isinstance(asked, CachedRun) else asked
+    trace = run.trace if isinstance(run, CachedRun) else run
     check_step_index(trace.steps, index)
     key = trace_key(dataclasses.replace(trace, steps=trace.steps[: index + 1]))
     step = trace.steps[index]
     with _lock:
         found = _replayed_steps.get(key)
-    if found is None and isinstance(asked, CachedRun):
-        found = _rebuild_step(asked, step)
+    if found is None and isinstance(run, CachedRun):
+        found = _rebuild_step(run, step)
     if found is None and quick:
         why = RECOMPUTE_HINT if trace.method is None else CUSTOM_METHOD_REFUSAL
         return ReplayedStep(trace, step, refused=why)
@@ -121,8 +121,8 @@ def _rebuild_step(run: CachedRun, step: Step) -> ReplayedStep | None:
     """
     if run.strategy.loop not in _REBUILDABLE_LOOPS or run.source != CACHED or run.full:
         return None
-    asked = step_ref_in_run(run, step.index)
-    if not asked.passes:
+    step_ref = step_ref_in_run(run, step.index)
+    if not step_ref.passes:
         return None
     trace = run.trace
     try:
@@ -132,13 +132,13 @@ def _rebuild_step(run: CachedRun, step: Step) -> ReplayedStep | None:
         return None
     if not repeated.is_draw_repeatable:
         return None
-    one = asked.passes[-1]
+    one = step_ref.passes[-1]
     repeated.skip_to(one)
     here = one.to(repeated.device)
-    processors = fit_processors(repeated.asked.processors, len(here.logits))
+    processors = fit_processors(repeated.changed.processors, len(here.logits))
     before = tuple(copy_processor(processor) for processor in processors)
     _, stages = Recorder().apply_unobserved(here.logits, here.input_ids, processors)
     scores = tuple(scores for _, scores in stages)
     view = ObservedPass(here.logits, here.input_ids, before, scores)
     state = repeated.generator.get_state()
-    return ReplayedStep(trace, step, prepared, (view,), asked.row, noise_state=state)
+    return ReplayedStep(trace, step, prepared, (view,), step_ref.row, noise_state=state)

@@ -43,7 +43,7 @@ class StepQuestion:
 
 
 def answer_question(
-    asked: CachedRun | Trace,
+    run: CachedRun | Trace,
     question: StepQuestion,
     model: LoadedModel | None = None,
     assistant: RequestedModel = None,
@@ -51,7 +51,7 @@ def answer_question(
     """Explain why a step chose a token or did not.
 
     Args:
-        asked: a cached run, or a trace; steps after the one in question may be missing.
+        run: a cached run, or a trace; steps after the one in question may be missing.
         question: see ``StepQuestion``.
         model: a LoadedModel that replaces the one the trace names.
         assistant: a LoadedModel that replaces the trace's draft model.
@@ -64,8 +64,8 @@ def answer_question(
     """
 
     def explain() -> tuple[Explanation, str]:
-        with name_model(asked):
-            place = find_replayed_step(asked, question.step, model, assistant, quick=question.quick)
+        with name_model(run):
+            place = find_replayed_step(run, question.step, model, assistant, quick=question.quick)
             return _explain_step(place, question)
 
     # OpenMP keeps workers for every thread that ever computed; idle ones slow small models down.
@@ -73,7 +73,7 @@ def answer_question(
 
 
 def score_typed_text(
-    asked: CachedRun | Trace,
+    run: CachedRun | Trace,
     step: int,
     text: str,
     model: LoadedModel | None = None,
@@ -82,7 +82,7 @@ def score_typed_text(
     """Return the model's probability of a typed text at a step.
 
     Args:
-        asked: a cached run or a trace, as for ``answer_question``.
+        run: a cached run or a trace, as for ``answer_question``.
         step: index, from 0.
         text: 1 to 200 characters; see ``compute_typed_probability``.
         model: a LoadedModel that replaces the one the trace names.
@@ -93,15 +93,15 @@ def score_typed_text(
     """
 
     def score() -> TypedProbability:
-        with name_model(asked):
-            place = find_replayed_step(asked, step, model, assistant)
+        with name_model(run):
+            place = find_replayed_step(run, step, model, assistant)
             return compute_typed_probability(place, text)
 
     return run_in_thread(score)
 
 
 def _explain_step(place: ReplayedStep, question: StepQuestion) -> tuple[Explanation, str]:
-    token, said = question.token_id, ""
+    token, note = question.token_id, ""
     if question.text is not None:
-        token, said = read_typed_token(place, question.text, ids_before(place, question.at))
-    return explain_token(place, token, node_id=question.node_id, at=question.at), said
+        token, note = read_typed_token(place, question.text, ids_before(place, question.at))
+    return explain_token(place, token, node_id=question.node_id, at=question.at), note

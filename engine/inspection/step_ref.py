@@ -13,9 +13,9 @@ from engine.trace.details import DraftDetail
 from engine.trace.records import Step, Trace, check_step_index
 
 
-def name_model(asked: CachedRun | Trace) -> ModelWork:
+def name_model(run: CachedRun | Trace) -> ModelWork:
     """Return a context that names a run's model and strategy in the errors of the model's code."""
-    trace = asked if isinstance(asked, Trace) else asked.header
+    trace = run if isinstance(run, Trace) else run.header
     known = STRATEGIES.get(trace.strategy)
     return ModelWork(trace.model.id, known.title if known else trace.strategy)
 
@@ -64,6 +64,6 @@ def step_ref_in_run(run: CachedRun, step: object) -> StepRef:
     """
     index = check_step_index(run.steps, step)
     found = run.steps[index]
-    passes = tuple(one for n in run.seen[index] if (one := run.get_pass(n)) is not None)
+    passes = tuple(one for n in run.passes_of_step[index] if (one := run.get_pass(n)) is not None)
     last = len(found.emit) - 1 if isinstance(found.detail, DraftDetail) else len(passes) - 1
     return StepRef(run, found, passes, min(last, len(passes) - 1), run.batch_row(found))

@@ -69,21 +69,24 @@ def compute_step_scores(place: StepRef) -> StepScores | None:
     if not can_decide_in_page(run.strategy) or place.source == RECORDED or size > MAX_VOCAB:
         return None
     replay = PassReplay(apply_change(run, SettingsChange()))
-    names = replay.asked.names
+    names = replay.changed.names
     first = next((i for i, name in enumerate(names) if name in PAGE_FILTERS), len(names))
     if not place.passes or any(name not in PAGE_FILTERS for name in names[first:]):
         return None
     one = place.passes[-1]
     replay.skip_to(one)
     here = one.to(replay.device)
-    seen = Recorder().observe(here.logits, here.input_ids, replay.asked.processors[:first])
-    check_scores(seen, place.row)
+    observation = Recorder().observe(here.logits, here.input_ids, replay.changed.processors[:first])
+    check_scores(observation, place.row)
     noise = draw_noise(here.logits, replay.generator) if replay.is_draw_repeatable else None
-    seen = select_row(seen, place.row)
-    logits, scores = here.logits[place.row].cpu(), seen.scores[0]
+    observation = select_row(observation, place.row)
+    logits, scores = here.logits[place.row].cpu(), observation.scores[0]
     drawn = None if noise is None else noise[place.row].cpu()
-    gone = first_removal(seen, torch.arange(size)[None])[0]
-    removed = {i: names[int(gone[i])] for i in likeliest_removed(gone, seen.logprobs[0].exp())}
+    removal_stage = first_removal(observation, torch.arange(size)[None])[0]
+    removed = {
+        i: names[int(removal_stage[i])]
+        for i in likeliest_removed(removal_stage, observation.logprobs[0].exp())
+    }
     nameable = {*removed, *_nameable_tokens(logits, scores, drawn).tolist()}
     return StepScores(logits, scores, drawn, removed, tuple(sorted(nameable)))
 

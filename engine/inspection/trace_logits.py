@@ -135,15 +135,15 @@ def _recompute_passes(run: CachedRun, loaded: LoadedModel, step: object) -> bool
         replay_ids(tuple(s for s in run.steps if s.sequence == sequence)) for sequence in sequences
     ]
     number_of = _pass_numbers(run)
-    run.source, run.seen = RECOMPUTED, [range(n, n + 1) for n in number_of]
+    run.source, run.passes_of_step = RECOMPUTED, [range(n, n + 1) for n in number_of]
     rows = 1 if run.strategy.one_by_one else len(sequences)
     kinds = 2 if run.strategy.loop is dola_loop else 1
     size = (max(number_of) + 1) * rows * loaded.vocab_size * _FLOAT_BYTES * kinds
     whole = size <= SETTINGS.max_kept_run_bytes
-    asked = run.steps if whole else [run.steps[step]] if isinstance(step, int) else []
+    steps = run.steps if whole else [run.steps[step]] if isinstance(step, int) else []
     run.passes = [None] * (max(number_of) + 1)
     for sequence, text in zip(sequences, texts, strict=True):
-        own = [s for s in asked if s.sequence == sequence]
+        own = [s for s in steps if s.sequence == sequence]
         if own:
             # For a run too large, only the text up to the step: its end gives the step's logits.
             _fill_passes(run, loaded, own, text if whole else text[: own[0].keep + 1], number_of)
@@ -165,9 +165,9 @@ def _fill_passes(
     number_of: list[int],
 ) -> None:
     layered = run.strategy.loop is dola_loop
-    given = load_media_inputs(run.header, loaded)
+    media = load_media_inputs(run.header, loaded)
     prompt = run.header.prompt_ids
-    reading = run_teacher_forced(loaded, prompt, text, states=layered, media_inputs=given)
+    reading = run_teacher_forced(loaded, prompt, text, states=layered, media_inputs=media)
     logits = reading.logits.to(torch.float32)
     contrast = _layer_contrast(run, loaded, reading, logits, text) if layered else None
     logits, contrast = logits.cpu(), None if contrast is None else contrast.cpu()
@@ -226,7 +226,7 @@ def _fill_from_record(run: CachedRun) -> CachedRun:
     """Fill a run's passes from the recorded candidates alone."""
     run.source = RECORDED
     number_of = _pass_numbers(run)
-    run.seen = [range(n, n + 1) for n in number_of]
+    run.passes_of_step = [range(n, n + 1) for n in number_of]
     if run.strategy.loop not in ONE_TOKEN_LOOPS:
         return run
     rows = 1 if run.strategy.one_by_one else 1 + max((s.sequence for s in run.steps), default=0)

@@ -26,14 +26,14 @@ class TypedProbability:
         logprob: its log-probability in the model, nats, over the whole vocabulary, before any
             processor; None if it is impossible.
         rank: its rank in the model's distribution; 0 is the most probable.
-        said: a sentence on how the text was tokenized, "" for none.
+        note: a sentence on how the text was tokenized, "" for none.
     """
 
     token_id: int
     name: str
     logprob: float | None
     rank: int
-    said: str
+    note: str
 
 
 def compute_typed_probability(place: ReplayedStep, text: str) -> TypedProbability:
@@ -54,18 +54,18 @@ def compute_typed_probability(place: ReplayedStep, text: str) -> TypedProbabilit
     found = (
         _score_from_logits(place, readings) if place.views else _score_from_record(place, readings)
     )
-    return min(found, key=lambda odds: (odds.said != "", odds.rank))
+    return min(found, key=lambda odds: (odds.note != "", odds.rank))
 
 
 def _score_from_record(place: ReplayedStep, readings: Iterable[str]) -> list[TypedProbability]:
     known = {candidate.token_id: candidate for candidate in place.step.candidates}
     found = []
     for text in readings:
-        token, said = read_typed_token(place, text, ids_before(place))
+        token, note = read_typed_token(place, text, ids_before(place))
         own = known[token]
         logprob = None if own.raw_logprob == -math.inf else own.raw_logprob
         found.append(
-            TypedProbability(token, format_token(place.piece(token)), logprob, own.rank, said)
+            TypedProbability(token, format_token(place.piece(token)), logprob, own.rank, note)
         )
     return found
 
@@ -77,11 +77,11 @@ def _score_from_logits(place: ReplayedStep, readings: Iterable[str]) -> list[Typ
     logprobs = torch.log_softmax(view.logits[row].double(), -1)
     found = []
     for text in readings:
-        token, said = read_typed_token(place, text, before)
+        token, note = read_typed_token(place, text, before)
         own = float(logprobs[token])
         rank = int((logprobs > own).sum())
         logprob = None if own == -math.inf else own
-        found.append(TypedProbability(token, format_token(place.piece(token)), logprob, rank, said))
+        found.append(TypedProbability(token, format_token(place.piece(token)), logprob, rank, note))
     return found
 
 

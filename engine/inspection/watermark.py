@@ -43,7 +43,9 @@ def _explain_green_list(
     processor(chain.ids, link.before.clone())
     boosted = processor.boosted[chain.row]
     if boosted is None:
-        draft.say("There was too little text before it for a green list, so nothing was marked.")
+        draft.add_sentence(
+            "There was too little text before it for a green list, so nothing was marked."
+        )
         return
     bias, ratio = processor.bias, processor.greenlist_size / processor.vocab_size
     if isinstance(boosted, torch.Tensor):
@@ -52,8 +54,10 @@ def _explain_green_list(
     else:
         green, tested = boosted.get(token_id, False), token_id in boosted
     if green:
-        draft.say("It is green here, which added {bias} to its logit.", bias=format_number(bias))
-        draft.fact(
+        draft.add_sentence(
+            "It is green here, which added {bias} to its logit.", bias=format_number(bias)
+        )
+        draft.add_fact(
             "Colour",
             "green",
             Message(
@@ -62,8 +66,10 @@ def _explain_green_list(
             ),
         )
     elif tested:
-        draft.say("It is red here; every green token got {bias} more.", bias=format_number(bias))
-        draft.fact(
+        draft.add_sentence(
+            "It is red here; every green token got {bias} more.", bias=format_number(bias)
+        )
+        draft.add_fact(
             "Colour",
             "red",
             Message(
@@ -71,9 +77,9 @@ def _explain_green_list(
             ),
         )
     else:
-        draft.say("It is not among the 40 best tokens, the only ones that selfhash tests.")
-        draft.fact("Colour", "not tested", "Only tested tokens can get the bonus.")
-    draft.fact(
+        draft.add_sentence("It is not among the 40 best tokens, the only ones that selfhash tests.")
+        draft.add_fact("Colour", "not tested", "Only tested tokens can get the bonus.")
+    draft.add_fact(
         "Bonus for green", f"+{format_number(bias)}", "Added to the logit of every green token."
     )
 
@@ -87,7 +93,7 @@ def _explain_tournament(
     # The processor records its context and whether it acted while it runs.
     processor(chain.ids, link.before.clone())
     if not processor.marked[chain.row]:
-        draft.say("The mark did not act at this step: its context had been used before.")
+        draft.add_sentence("The mark did not act at this step: its context had been used before.")
         return
     state = processor.state
     assert state is not None
@@ -105,10 +111,10 @@ def _explain_tournament(
         "its probability from {before} to {after}."
     )
     change = {"before": format_percent(before), "after": format_percent(after)}
-    draft.say(template, ones=ones, depth=depth, **change)
-    draft.fact("Before the tournament", format_percent(before), "After all other filters.")
-    draft.fact("After the tournament", format_percent(after), "With this it was drawn.")
-    draft.fact(
+    draft.add_sentence(template, ones=ones, depth=depth, **change)
+    draft.add_fact("Before the tournament", format_percent(before), "After all other filters.")
+    draft.add_fact("After the tournament", format_percent(after), "With this it was drawn.")
+    draft.add_fact(
         "Rounds with a 1",
         Message("{hits} of {trials}", hits=ones, trials=depth),
         "A 1 beats a 0 in its round.",
@@ -122,13 +128,13 @@ def _explain_watermark_effect(
     values = row_values(chain.scores_without(at), chain.row)
     other = int(values.argmax()) if race is None else race.winner(values)
     if draft.chosen and other != token_id:
-        draft.say(
+        draft.add_sentence(
             "Without the mark the step would have taken another token."
             if race is None
             else "Without the mark the same draw would have taken another token."
         )
     elif not draft.chosen and other == token_id:
-        draft.say(
+        draft.add_sentence(
             "Without the mark the step would have taken it."
             if race is None
             else "Without the mark the same draw would have taken it."

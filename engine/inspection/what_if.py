@@ -189,44 +189,44 @@ def _reorder_processors(found: list[Any], order: list[str]) -> list[Any]:
     return [by_name[next(turn)] if display_name(one) in order else one for one in found]
 
 
-def to_parameters(asked: ChangedRun) -> dict[str, Any] | None:
+def to_parameters(changed: ChangedRun) -> dict[str, Any] | None:
     """Return parameters for a real run with the same settings, None if there are none."""
-    params = dict(asked.change.params)
-    for name in asked.change.off:
+    params = dict(changed.change.params)
+    for name in changed.change.off:
         if name not in OFF_VALUES:
             return None
         params[OFF_VALUES[name][0]] = OFF_VALUES[name][1]
     try:
-        config = build_changed_config(asked.run, params)
+        config = build_changed_config(changed.run, params)
     except EngineError:
         return None
     # Only if generate() builds the very same processors does a run with these parameters match.
-    real = [display_name(one) for one in build_processors(asked.run, config)[0]]
-    wanted = [name for name in asked.names if name != "LayerContrast"]
-    if "LayerContrast" in asked.all and asked.names[:1] != ("LayerContrast",):
+    real = [display_name(one) for one in build_processors(changed.run, config)[0]]
+    names = [name for name in changed.names if name != "LayerContrast"]
+    if "LayerContrast" in changed.all and changed.names[:1] != ("LayerContrast",):
         return None
     # A watermark with bias 0 still has its processor, without effect.
-    if getattr(config, "bias", None) == 0.0 and "GreenList" not in wanted:
+    if getattr(config, "bias", None) == 0.0 and "GreenList" not in names:
         real = [name for name in real if name != "GreenList"]
-    return params if real == wanted else None
+    return params if real == names else None
 
 
 class PassReplay:
     """Repeats the passes of a run under changed settings, from the first on.
 
     Args:
-        asked: see ``apply_change``; its processors may carry state from pass to pass.
+        changed: see ``apply_change``; its processors may carry state from pass to pass.
     """
 
-    def __init__(self, asked: ChangedRun) -> None:
-        self.asked, self.run = asked, asked.run
+    def __init__(self, changed: ChangedRun) -> None:
+        self.changed, self.run = changed, changed.run
         self.device = processor_device(self.run)
         self.done = 0
         """Number of passes already repeated or skipped."""
         self.generator = torch.Generator(self.device).manual_seed(self.run.header.seed)
         self.stateful = [
             one
-            for one in asked.processors
+            for one in changed.processors
             if isinstance(one, transformers.SynthIDTextWatermarkLogitsProcessor)
         ]
 
@@ -240,7 +240,7 @@ class PassReplay:
         blank = torch.empty(one.logits.shape, device=self.device)
         while self.done < one.number:
             # Draw in the same shape: no generator can skip ahead alike on every device.
-            if self.asked.sample:
+            if self.changed.sample:
                 draw_noise(blank, self.generator)
             length = one.input_ids.shape[1] - (one.number - self.done)
             before = one.input_ids[:, :length].to(self.device)
@@ -252,18 +252,18 @@ class PassReplay:
         """Return a pass's observation and its (rows,) tokens; call in the order of the passes."""
         self.skip_to(one)
         here = one.to(self.device)
-        processors = fit_processors(self.asked.processors, len(here.logits))
+        processors = fit_processors(self.changed.processors, len(here.logits))
         for i, processor in enumerate(processors):
             if isinstance(processor, LayerContrast) and here.contrast is not None:
                 processors[i] = LayerContrast(here.contrast)
-        with name_model(self.asked.run):
-            seen = Recorder().observe(here.logits, here.input_ids, processors)
+        with name_model(self.changed.run):
+            observation = Recorder().observe(here.logits, here.input_ids, processors)
         self.done += 1
-        noise = draw_noise(seen.scores, self.generator) if self.asked.sample else None
-        return seen, choose_tokens(seen.scores, noise)[0]
+        noise = draw_noise(observation.scores, self.generator) if self.changed.sample else None
+        return observation, choose_tokens(observation.scores, noise)[0]
 
 
-def decide_step(place: StepRef, asked: ChangedRun) -> tuple[Observation, int]:
+def decide_step(place: StepRef, changed: ChangedRun) -> tuple[Observation, int]:
     """Return a step's observation under changed settings, and its token.
 
     Raises:
@@ -271,18 +271,18 @@ def decide_step(place: StepRef, asked: ChangedRun) -> tuple[Observation, int]:
     """
     if not place.passes:
         raise EngineError("The logits of this step are not known here: run it again to ask.")
-    seen, tokens = PassReplay(asked).replay_pass(place.passes[-1])
-    check_scores(seen, place.row)
-    return seen, int(tokens[place.row])
+    observation, tokens = PassReplay(changed).replay_pass(place.passes[-1])
+    check_scores(observation, place.row)
+    return observation, int(tokens[place.row])
 
 
-def check_scores(seen: Observation, row: int) -> None:
+def check_scores(observation: Observation, row: int) -> None:
     """Refuse a distribution that cannot be drawn from.
 
     Raises:
         DecodeError: names the processor that removed every token, or produced NaN or infinity.
     """
-    for name, scores in seen.stages:
+    for name, scores in observation.stages:
         if not bool((scores[row] > IMPOSSIBLE_SCORE).any()):
             raise DecodeError("{name} would remove every token of this step.", name=name)
         if bool(scores[row].isnan().any()):
@@ -292,13 +292,13 @@ def check_scores(seen: Observation, row: int) -> None:
 
 
 def scan_run(
-    run: CachedRun, asked: ChangedRun, cancelled: threading.Event | None = None
+    run: CachedRun, changed: ChangedRun, cancelled: threading.Event | None = None
 ) -> ScanResult:
     """Search a run for the first step that changed settings would alter.
 
     Args:
         run: the run.
-        asked: the changed settings, see ``apply_change``; built for this call because processors keep state.
+        changed: the changed settings, see ``apply_change``; built for this call because processors keep state.
         cancelled: stops the search when set.
 
     Raises:
@@ -307,10 +307,10 @@ def scan_run(
             ``max_asking_s``.
     """
     until = work_time() + SETTINGS.max_asking_s
-    repeated, unsure = PassReplay(asked), []
+    repeated, unsure = PassReplay(changed), []
     # Recomputed logits differ by about 1e-5, so each step's own settings are decided as well.
     own = PassReplay(apply_change(run, SettingsChange())) if run.source != CACHED else None
-    seen: Observation | None = None
+    observation: Observation | None = None
     last, tokens, usual = -1, torch.empty(0), torch.empty(0)
     for step in list(run.steps):
         if cancelled is not None and cancelled.is_set():
@@ -325,12 +325,12 @@ def scan_run(
         one = _last_pass(run, step)
         # Rows of a batch share a pass, so it is repeated once for all of them.
         if one.number != last:
-            seen, tokens = repeated.replay_pass(one)
+            observation, tokens = repeated.replay_pass(one)
             usual = own.replay_pass(one)[1] if own is not None else tokens
             last = one.number
         row = run.batch_row(step)
-        assert seen is not None  # no pass has the number -1
-        check_scores(seen, row)
+        assert observation is not None  # no pass has the number -1
+        check_scores(observation, row)
         became = int(tokens[row])
         if own is not None and int(usual[row]) != step.emit[0]:
             unsure.append(step.index)

@@ -105,19 +105,19 @@ class WhatIfReport:
     same_luck: bool
 
 
-def build_what_if_report(place: StepRef, asked: ChangedRun) -> WhatIfReport:
+def build_what_if_report(place: StepRef, changed: ChangedRun) -> WhatIfReport:
     """Decide a step under changed settings and report it.
 
     Args:
         place: the step.
-        asked: the changed settings, built for this call because processors keep state.
+        changed: the changed settings, built for this call because processors keep state.
 
     Raises:
         EngineError: the step's logits are unavailable, or a processor removes every token.
     """
-    seen, token = decide_step(place, asked)
+    observation, token = decide_step(place, changed)
     row, recorded = place.row, place.step.emit[-1]
-    one = select_row(seen, row)
+    one = select_row(observation, row)
     probs = one.logprobs.exp()
     numbers, final = stage_statistics(one, probs)
     used = final.exp() if one.stages else probs
@@ -129,51 +129,59 @@ def build_what_if_report(place: StepRef, asked: ChangedRun) -> WhatIfReport:
     return WhatIfReport(
         token_id=token,
         recorded=recorded,
-        sample=asked.sample,
+        sample=changed.sample,
         options=options,
         rest_raw=max(0.0, 1 - math.fsum(o.raw for o in options)),
         rest_used=max(0.0, 1 - math.fsum(o.used for o in options)),
-        stages=_filter_effects(one, probs, numbers, asked),
+        stages=_filter_effects(one, probs, numbers, changed),
         entropy=round_decimals(entropy),
         entropy_used=round_decimals(float(torch.special.entr(used).sum())),
         mass=round_significant(min(1.0, float(probs[0, left].sum()))),
         kept=int(left.sum()),
         source=place.source,
-        same_luck=_is_draw_repeatable(place, asked),
+        same_luck=_is_draw_repeatable(place, changed),
     )
 
 
-def _is_draw_repeatable(place: StepRef, asked: ChangedRun) -> bool:
+def _is_draw_repeatable(place: StepRef, changed: ChangedRun) -> bool:
     """Return True if the run's own settings give the step's recorded token here."""
     # Cached logits are the run's own to the last bit, so its settings give its token.
     if place.source == CACHED or not place.step.emit:
         return True
     # Another kind of device draws other noise from the same seed.
-    if asked.sample and processor_device(place.run) != (place.run.header.model.device or "cpu"):
+    if changed.sample and processor_device(place.run) != (place.run.header.model.device or "cpu"):
         return False
     return decide_step(place, apply_change(place.run, SettingsChange()))[1] == place.step.emit[-1]
 
 
-def select_row(seen: Observation, row: int) -> Observation:
+def select_row(observation: Observation, row: int) -> Observation:
     """Return one row of an observation, on the CPU."""
     one = slice(row, row + 1)
-    stages = [(name, scores[one].cpu()) for name, scores in seen.stages]
+    stages = [(name, scores[one].cpu()) for name, scores in observation.stages]
     return Observation(
-        seen.logprobs[one].cpu(), seen.logsumexp[one].cpu(), seen.scores[one].cpu(), stages
+        observation.logprobs[one].cpu(),
+        observation.logsumexp[one].cpu(),
+        observation.scores[one].cpu(),
+        stages,
     )
 
 
 def _choose_candidates(
-    one: Observation, raw: torch.Tensor, used: torch.Tensor, wanted: tuple[int, ...]
+    one: Observation, raw: torch.Tensor, used: torch.Tensor, first_ids: tuple[int, ...]
 ) -> tuple[WhatIfCandidate, ...]:
     """Select and order the candidates of the report."""
     best = used.topk(min(MAX_SURVIVORS, len(used))).indices
-    ids = [*wanted, *(i for i in best.tolist() if used[i] > 0)]
-    gone = first_removal(one, torch.arange(len(used))[None])[0]
-    ids += likeliest_removed(gone, raw)
+    ids = [*first_ids, *(i for i in best.tolist() if used[i] > 0)]
+    removal_stage = first_removal(one, torch.arange(len(used))[None])[0]
+    ids += likeliest_removed(removal_stage, raw)
     names = [name for name, _ in one.stages]
     listed = [
-        (-int(gone[i]) if gone[i] >= 0 else -len(names) - 1, -float(used[i]), -float(raw[i]), i)
+        (
+            -int(removal_stage[i]) if removal_stage[i] >= 0 else -len(names) - 1,
+            -float(used[i]),
+            -float(raw[i]),
+            i,
+        )
         for i in dict.fromkeys(ids)
     ]
     return tuple(
@@ -181,56 +189,56 @@ def _choose_candidates(
             i,
             round_significant(float(raw[i])),
             round_significant(float(used[i])),
-            None if gone[i] < 0 else names[int(gone[i])],
+            None if removal_stage[i] < 0 else names[int(removal_stage[i])],
         )
         for *_, i in sorted(listed)
     )
 
 
-def likeliest_removed(gone: torch.Tensor, raw: torch.Tensor) -> list[int]:
+def likeliest_removed(removal_stage: torch.Tensor, raw: torch.Tensor) -> list[int]:
     """Return the ids of the MAX_REMOVED most probable tokens that each stage removed.
 
     Args:
-        gone: (vocab,) index of the stage that removed a token, or -1.
+        removal_stage: (vocab,) index of the stage that removed a token, or -1.
         raw: (vocab,) probabilities.
     """
     ids: list[int] = []
-    for stage in range(int(gone.max()) + 1):
-        removed = torch.where((gone == stage) & (raw > 0), raw, -1.0)
+    for stage in range(int(removal_stage.max()) + 1):
+        removed = torch.where((removal_stage == stage) & (raw > 0), raw, -1.0)
         found = removed.topk(min(MAX_REMOVED, len(raw))).indices.tolist()
         ids += [i for i in found if removed[i] > 0]
     return ids
 
 
 def _filter_effects(
-    one: Observation, probs: torch.Tensor, numbers: Any, asked: ChangedRun
+    one: Observation, probs: torch.Tensor, numbers: Any, changed: ChangedRun
 ) -> tuple[FilterEffect, ...]:
     """Return the effect of every processor, switched-off ones included."""
     found: dict[str, FilterEffect] = {}
     before, there = probs, probs[0] > 0
     for i, (name, scores) in enumerate(one.stages):
         left = scores[0] > IMPOSSIBLE_SCORE
-        gone = there & ~left
+        removed = there & ~left
         kept = int(left.sum())
         found[name] = FilterEffect(
             name,
             True,
             kept,
-            int(gone.sum()),
+            int(removed.sum()),
             round_significant(min(1.0, float(numbers["kept_mass"][0, i]))),
             round_decimals(float(numbers["stage_entropy"][0, i])),
-            _min_kept_probability(before[0], left & (before[0] > 0), gone),
+            _min_kept_probability(before[0], left & (before[0] > 0), removed),
         )
         before = torch.softmax(scores.masked_fill(~left, -torch.inf), dim=-1)
         there = left
-    return tuple(found.get(name, FilterEffect(name, False)) for name in asked.all)
+    return tuple(found.get(name, FilterEffect(name, False)) for name in changed.all)
 
 
 def _min_kept_probability(
-    before: torch.Tensor, left: torch.Tensor, gone: torch.Tensor
+    before: torch.Tensor, left: torch.Tensor, removed: torch.Tensor
 ) -> float | None:
     """Return the smallest kept probability if every removed token had less, else None."""
-    if not bool(gone.any()) or not bool(left.any()):
+    if not bool(removed.any()) or not bool(left.any()):
         return None
     least = float(before[left].min())
-    return round_significant(least) if float(before[gone].max()) <= least else None
+    return round_significant(least) if float(before[removed].max()) <= least else None

@@ -100,10 +100,10 @@ def _find_or_build(build: Build, tell: ByteProgress) -> Path:
         size = sum(path.stat().st_size for path in build.sources.values())
         folder = build_folder(_hash_sources(build.sources, tell, size))
         if not is_complete(folder):
-            with fill_folder(folder, build.about) as (made, own):
-                order = {**build.order, "folder": str(made), "own": str(own)}
+            with fill_folder(folder, build.about) as (model_folder, own):
+                order = {**build.order, "folder": str(model_folder), "own": str(own)}
                 run_job(build.job, order, lambda _: tell(size, size), failure=build.failure)
-                build.check(str(made))
+                build.check(str(model_folder))
         # The note must not name files that were replaced while they were hashed.
         if _require_key_file(build) != note:
             raise ModelError("{name} changed while it was read; try again.", name=build.name)
@@ -144,21 +144,21 @@ def fill_folder(folder: Path, about: Mapping[str, str]) -> Iterator[tuple[Path, 
     """
     # Next to the target, since a rename works only within one file system.
     with TemporaryFolder("model", folder.parent) as beside:
-        made, own = Path(beside) / "model", Path(beside) / "own"
-        made.mkdir()
+        model_folder, own = Path(beside) / "model", Path(beside) / "own"
+        model_folder.mkdir()
         own.mkdir()
-        yield made, own
+        yield model_folder, own
         # Written last: it marks the folder as complete.
-        (made / SOURCE_FILE).write_text(json.dumps(about) + "\n", "utf-8")
-        _publish_folder(made, folder)
+        (model_folder / SOURCE_FILE).write_text(json.dumps(about) + "\n", "utf-8")
+        _publish_folder(model_folder, folder)
 
 
-def _publish_folder(made: Path, folder: Path) -> None:
+def _publish_folder(built: Path, folder: Path) -> None:
     """Rename a finished folder to its final name, unless another process was first."""
     if folder.exists() and not is_complete(folder):
         shutil.rmtree(folder, ignore_errors=True)
     try:
-        made.rename(folder)
+        built.rename(folder)
     except OSError:
         if not is_complete(folder):
             raise

@@ -168,9 +168,9 @@ def _tokenize_as_text(
         if last > first:
             tokens += _tokenize_added_token(tokenizer, rendered.text[first:last], last - 1)
         at = last
-    known = set(tokenizer.all_special_ids)
+    special_ids = set(tokenizer.all_special_ids)
     for token in tokens:
-        if token.id in known and tokenizer.convert_ids_to_tokens(token.id) in special:
+        if token.id in special_ids and tokenizer.convert_ids_to_tokens(token.id) in special:
             _reject_control_token(tokenizer.convert_ids_to_tokens(token.id))
     return tokens
 

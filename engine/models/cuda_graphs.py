@@ -78,11 +78,11 @@ class CudaGraphCache(StaticCache):
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Copy row ``beam_idx[i]`` to row i in place, so that addresses stay valid."""
         for layer in self.plain:
-            for held in (layer.keys, layer.values):
-                held.copy_(held.index_select(0, beam_idx.to(held.device)))
+            for tensor in (layer.keys, layer.values):
+                tensor.copy_(tensor.index_select(0, beam_idx.to(tensor.device)))
 
     def _capture_pass(self, model: Model, inputs: Mapping[str, object]) -> _CapturedPass | None:
-        held = {name: _clone(value) for name, value in inputs.items()}
+        buffers = {name: _clone(value) for name, value in inputs.items()}
         length = self.plain[0].cumulative_length.clone()
 
         def rewind() -> None:
@@ -90,23 +90,23 @@ class CudaGraphCache(StaticCache):
                 layer.cumulative_length.copy_(length)
 
         try:
-            repeat = self.capture(lambda: model(**held), rewind)
+            repeat = self.capture(lambda: model(**buffers), rewind)
         except RuntimeError as error:
             # A pass that cannot be captured runs normally; only time is lost.
             logging.getLogger(__name__).warning("A pass was not captured: %s", error)
             repeat = None
         rewind()
-        return None if repeat is None else _CapturedPass(held, repeat)
+        return None if repeat is None else _CapturedPass(buffers, repeat)
 
 
 class _CapturedPass:
     """A captured pass and its fixed input tensors, which are filled before each replay."""
 
-    def __init__(self, held: Mapping[str, object], repeat: Pass) -> None:
-        self.held, self.repeat = held, repeat
+    def __init__(self, buffers: Mapping[str, object], repeat: Pass) -> None:
+        self.buffers, self.repeat = buffers, repeat
 
     def __call__(self, inputs: Mapping[str, object]) -> Any:
-        _fill_inputs(self.held, inputs)
+        _fill_inputs(self.buffers, inputs)
         outputs = self.repeat()
         # The next replay overwrites the output tensors, so the caller gets copies.
         return type(outputs)(**{name: _clone(value) for name, value in outputs.items()})
@@ -129,12 +129,12 @@ def _clone(value: object) -> Any:
     return tuple(_clone(part) for part in value) if isinstance(value, tuple) else value
 
 
-def _fill_inputs(held: Any, value: object) -> None:
+def _fill_inputs(buffer: Any, value: object) -> None:
     if isinstance(value, torch.Tensor):
-        held.copy_(value)
+        buffer.copy_(value)
     elif isinstance(value, Mapping):
         for name, part in value.items():
-            _fill_inputs(held[name], part)
+            _fill_inputs(buffer[name], part)
 
 
 def capture_cuda_graph(once: Pass, rewind: Callable[[], None]) -> Pass | None:
@@ -142,13 +142,13 @@ def capture_cuda_graph(once: Pass, rewind: Callable[[], None]) -> Pass | None:
 
     Both are timed in turns, and the fastest of each counts.
     """
-    now, aside = torch.cuda.current_stream(), torch.cuda.Stream()
-    aside.wait_stream(now)
-    with torch.cuda.stream(aside):
+    now, side_stream = torch.cuda.current_stream(), torch.cuda.Stream()
+    side_stream.wait_stream(now)
+    with torch.cuda.stream(side_stream):
         for _ in range(_WARMUP_PASSES):
             rewind()
             once()
-    now.wait_stream(aside)
+    now.wait_stream(side_stream)
     rewind()
     graph = torch.cuda.CUDAGraph()
     # thread_local: other threads may use the device during the capture.

@@ -79,18 +79,20 @@ def _read_header(order: dict[str, Any]) -> dict[str, Any]:
     except Exception:  # the file may break any rule of its format
         raise ModelError("the file is damaged or was cut off") from None
 
-    def said(name: str) -> Any:
+    def read_field(name: str) -> Any:
         return fields[name].contents() if name in fields else None
 
-    values, context = sum(kinds.values()), said(f"{architecture}.context_length")
+    values, context = sum(kinds.values()), read_field(f"{architecture}.context_length")
     return {
         "architecture": str(architecture)[:_MAX_CHARS],
         "file_bytes": path.stat().st_size,
         "values": values,
         "types": {kind: count / max(values, 1) for kind, count in kinds.most_common()},
         "context_length": int(context) if isinstance(context, int) and context > 0 else None,
-        "chat_template": bool(said("tokenizer.chat_template")),
-        "licence": str(said("general.license"))[:_MAX_CHARS] if said("general.license") else None,
+        "chat_template": bool(read_field("tokenizer.chat_template")),
+        "licence": str(read_field("general.license"))[:_MAX_CHARS]
+        if read_field("general.license")
+        else None,
         "problem": None if into is None else _write_config(path, into),
     }
 
@@ -104,9 +106,9 @@ def _write_config(path: Path, into: str) -> str | None:
         config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
         config.save_pretrained(into)
     except Exception as error:  # transformers supports only some architectures
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return Message(
-            "{name} cannot be converted: {why}.", name=path.name, why=said.rstrip(" .!")[:200]
+            "{name} cannot be converted: {why}.", name=path.name, why=reason.rstrip(" .!")[:200]
         )
     return None
 

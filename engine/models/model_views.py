@@ -85,17 +85,17 @@ def build_view(model: Model, attention: str | None = None) -> Any:
     return own
 
 
-def _view_module(module: torch.nn.Module, made: dict[int, Any], configs: dict[int, Any]) -> Any:
+def _view_module(module: torch.nn.Module, views: dict[int, Any], configs: dict[int, Any]) -> Any:
     """Return the view of a module; a module that occurs twice gets one view.
 
     Args:
         module: a module of the model.
-        made: views by the id of their modules.
+        views: views by the id of their modules.
         configs: memo of ``copy.deepcopy``.
     """
-    if id(module) in made:
-        return made[id(module)]
-    own = made[id(module)] = rewire_hooks(copy.copy(module))
+    if id(module) in views:
+        return views[id(module)]
+    own = views[id(module)] = rewire_hooks(copy.copy(module))
     wiring = vars(own)
     for name, value in list(wiring.items()):
         if isinstance(value, transformers.PreTrainedConfig):
@@ -103,7 +103,7 @@ def _view_module(module: torch.nn.Module, made: dict[int, Any], configs: dict[in
         elif name in _COPIED_ATTRIBUTES:
             wiring[name] = copy.copy(value)
     wiring["_modules"] = {
-        name: None if child is None else _view_module(child, made, configs)
+        name: None if child is None else _view_module(child, views, configs)
         for name, child in module._modules.items()
     }
     return own

@@ -94,8 +94,10 @@ def _complete_file(own: Path, large: LargeFile, url: str, headers: dict[str, str
             file.seek(0)
             file.truncate()
         # A compressed response could not be resumed at a byte offset.
-        asked = {**headers, "Accept-Encoding": "identity"}
-        http_get(url, file, resume_size=file.tell(), headers=asked, expected_size=large.size)
+        request_headers = {**headers, "Accept-Encoding": "identity"}
+        http_get(
+            url, file, resume_size=file.tell(), headers=request_headers, expected_size=large.size
+        )
     if sha256_of(part) != large.sha256:
         part.unlink()
         raise ModelError(wrong_hash_message(large.path))

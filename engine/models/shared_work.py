@@ -59,14 +59,14 @@ class SharedWork:
                 threading.Thread(target=shared.run, args=(work,), daemon=True).start()
             else:
                 shared.waiting += 1
-        told = None
+        reported = None
         try:
             while not wait([shared.result], timeout=_POLL_S).done:
                 if cancelled is not None and cancelled.is_set():
                     raise Cancelled
-                if tell is not None and told != shared.progress:
-                    told = shared.progress
-                    tell(*told)
+                if tell is not None and reported != shared.progress:
+                    reported = shared.progress
+                    tell(*reported)
             return shared.result.result()
         finally:
             with self.lock:

@@ -121,12 +121,12 @@ def check_memory(name: str, needed: float, weights: WeightsParams) -> None:
     needed, budget = needed / 1e9, SETTINGS.max_model_memory_gb
     if needed > budget:
         backend = "" if weights.backend == TORCH else weights.backend
-        held = ", ".join(filter(None, (backend, weights.dtype, weights.quantization)))
+        precision = ", ".join(filter(None, (backend, weights.dtype, weights.quantization)))
         raise ModelError(
             "{name} needs {needed} GB of memory as {held}; at most {most} GB are for models here.",
             name=name,
             needed=f"{needed:.1f}",
-            held=held,
+            held=precision,
             most=f"{budget:g}",
         )
 

@@ -66,12 +66,12 @@ class _SlotLayer(CacheLayerMixin):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write one position at the end of each row; return the keys and values up to the longest row."""
         del args, kwargs
-        slots, held = self.slots, []
+        slots, views = self.slots, []
         for kept, new in ((self.keys, key_states), (self.values, value_states)):
             assert kept is not None
             kept[slots.rows, :, slots.ends] = new[:, :, 0]
-            held.append(kept[: len(new), :, : slots.longest])
-        return held[0], held[1]
+            views.append(kept[: len(new), :, : slots.longest])
+        return views[0], views[1]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the number of positions and the offset 0."""

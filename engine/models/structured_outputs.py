@@ -84,12 +84,12 @@ def make_grammar_processor(
     table = _find_table(tokenizer, loaded.vocab_size, tuple(eos), spec)
     apart, first = loaded.is_encoder_decoder, len(prompt_ids) - written
     before, start = ((), 1) if apart else (tuple(prompt_ids[:first]), first)
-    made = build_grammar_processor(tokenizer, table, grammar, before, start, eos, dict(LIMITS))
-    if written and made.matcher(tuple(prompt_ids[first:])) is None:
+    processor = build_grammar_processor(tokenizer, table, grammar, before, start, eos, dict(LIMITS))
+    if written and processor.matcher(tuple(prompt_ids[first:])) is None:
         raise ParameterError(
             NAME, dict(spec), "no text that it allows begins like the one you continue"
         )
-    return made
+    return processor
 
 
 def _find_table(

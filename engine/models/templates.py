@@ -88,8 +88,8 @@ def render_chat(
     assert tokenizer is not None  # it has a template
     plain = [dict(message) for message in messages]
 
-    def write(said: Sequence[ChatMessage], arguments: Mapping[str, object]) -> str:
-        return apply_template(tokenizer, source, said, arguments)
+    def write(messages: Sequence[ChatMessage], arguments: Mapping[str, object]) -> str:
+        return apply_template(tokenizer, source, messages, arguments)
 
     text = write(plain, template)
     marks = _UserMarks(tokenizer, source, text, plain, template)
@@ -193,8 +193,8 @@ class _UserMarks:
     """
 
     def __init__(self, tokenizer: Tokenizer, source: str, *used: Any) -> None:
-        taken = set(source) | {c for text in _yield_strings(used) for c in text}
-        free = (chr(n) for n in range(_FIRST_MARK, _LAST_MARK) if chr(n) not in taken)
+        used_characters = set(source) | {c for text in _yield_strings(used) for c in text}
+        free = (chr(n) for n in range(_FIRST_MARK, _LAST_MARK) if chr(n) not in used_characters)
         self._free = free
         self.open, self.close = next(free), next(free)
         self.starts: list[str] = []
@@ -312,10 +312,10 @@ def _search_contents(text: str, contents: Sequence[str]) -> list[tuple[int, int,
     """Return the spans of contents found in the text by search, each after the previous one."""
     found, at = [], 0
     for number, content in enumerate(contents):
-        wanted = content.strip()
-        start = text.find(wanted, at) if wanted else -1
+        content_text = content.strip()
+        start = text.find(content_text, at) if content_text else -1
         if start >= 0:
-            at = start + len(wanted)
+            at = start + len(content_text)
             found.append((number, start, at))
     return found
 

@@ -322,14 +322,14 @@ def _encode_in_context(
 ) -> list[int]:
     """Return the first tokenization of a text that decodes back to it when it follows ``before``."""
     known = _tokenize_plain(tokenizer, before)
-    wanted, first = _decode(tokenizer, known) + text, None
+    whole_text, first = _decode(tokenizer, known) + text, None
     for context in contexts:
         start = _tokenize_plain(tokenizer, context) if context else []
         whole = _tokenize_plain(tokenizer, context + text)
         if whole[: len(start)] != start:
             continue
         ids = whole[len(start) :]
-        if ids and _decode(tokenizer, [*known, *ids]) == wanted:
+        if ids and _decode(tokenizer, [*known, *ids]) == whole_text:
             return ids
         first = first or ids
     return first or []

@@ -60,10 +60,10 @@ def _read_cached(folder: str, state: tuple[tuple[str, int, int], ...]) -> Vocabu
         return None
     if not tokens:
         return None
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for token, token_id in sorted(tokens.items()):
-        told.update(f"{len(token)} {token} {token_id}\n".encode("utf-8", "surrogatepass"))
-    return Vocabulary(told.hexdigest(), len(tokens), _read_end_ids(place))
+        digest.update(f"{len(token)} {token} {token_id}\n".encode("utf-8", "surrogatepass"))
+    return Vocabulary(digest.hexdigest(), len(tokens), _read_end_ids(place))
 
 
 def _read_tokens(folder: Path) -> dict[str, int]:

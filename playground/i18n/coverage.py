@@ -28,7 +28,7 @@ _LESSONS = ROOT / "assets" / "lessons"
 _SCRIPT_FOLDERS = ("playground/client", "visualizers")
 _PYTHON_FOLDERS = ("engine", "playground", "visualizers", "assets/methods")
 _TRANSLATED_CALL = re.compile(r'\btr\(\s*"((?:[^"\\]|\\.)*)"')
-_MESSAGE_CALLS = {"Message", "say", "MeasurementStopped"}
+_MESSAGE_CALLS = {"Message", "add_sentence", "MeasurementStopped"}
 _WORDS = re.compile(r"[A-Za-z]{2}.*[^\w{][A-Za-z]{2}", re.DOTALL)
 NOT_ON_PAGE = {
     "engine/cli/": "a terminal shows them",

@@ -169,7 +169,9 @@ def test_seconds_are_said_once_something_has_been_timed(first):
     held.open()
     assert isinstance(list(run)[-1], Finished)
     assert run.join(PATIENCE_S)
-    assert len(pace._durations) == 2, "the run that came to its end was timed, those that left were not"
+    assert len(pace._durations) == 2, (
+        "the run that came to its end was timed, those that left were not"
+    )
 
 
 def test_the_clock_of_a_run_starts_when_it_decodes(first, monkeypatch):

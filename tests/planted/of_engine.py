@@ -57,7 +57,7 @@ ENGINE = (
         "room-made-too-late",
         "A model leaves only when the next one is there, so for a while both take memory.",
         "engine/models/loading.py",
-        "    _evict_models(name, coming=needed)\n",
+        "    _evict_models(name, new_bytes=needed)\n",
         "    _evict_models(name)\n",
         ("tests/engine/test_loading.py::test_a_run_is_told_which_model_left_for_its_own",),
     ),
@@ -168,7 +168,7 @@ ENGINE = (
         "A run that fails keeps its place, and after a few failures the line takes nobody.",
         "engine/run/scheduler.py",
         "            yield ticket\n        finally:\n",
-        "            yield place\n        except ValueError:\n            raise\n        else:\n",
+        "            yield ticket\n        except ValueError:\n            raise\n        else:\n",
         ("tests/engine/test_scheduler.py::test_a_run_that_fails_leaves_the_line",),
     ),
     Defect(

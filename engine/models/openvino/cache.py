@@ -34,7 +34,7 @@ class GraphCache(Cache):
         self.rows = np.arange(0, dtype=np.int32)
         self.places = np.arange(0)
         """Positions of the state that belong to the text."""
-        self.held = 0
+        self.state_length = 0
         """Number of positions in the state, including hidden ones."""
         # The request goes back to the pool when the cache is freed.
         weakref.finalize(self, compiled.release_request, self.request)
@@ -65,7 +65,7 @@ class GraphCache(Cache):
             self.rows = np.arange(rows, dtype=np.int32)
         if position_ids is None:
             position_ids = torch.arange(past, past + new)[None]
-        given = {
+        inputs = {
             "input_ids": input_ids.numpy(),
             "attention_mask": self._full_mask(attention_mask, rows, new),
             POSITION_IDS: position_ids.expand(rows, new).numpy(),
@@ -74,21 +74,23 @@ class GraphCache(Cache):
             ROW_INDICES: self.rows,
         }
         known = self.compiled.inputs
-        logits, states = run_request(self.request, {n: v for n, v in given.items() if n in known})
+        logits, states = run_request(self.request, {n: v for n, v in inputs.items() if n in known})
         self.rows = np.arange(rows, dtype=np.int32)
-        self.places = np.concatenate([self.places, np.arange(self.held, self.held + new)])
-        self.held += new
+        self.places = np.concatenate(
+            [self.places, np.arange(self.state_length, self.state_length + new)]
+        )
+        self.state_length += new
         return logits, states
 
     def _full_mask(self, mask: torch.Tensor | None, rows: int, new: int) -> np.ndarray:
         """Return the mask (rows, held + new) over the state, with 0 at hidden positions."""
         past = len(self.places)
         own = np.ones((rows, past + new), np.int64) if mask is None else mask.to(torch.long).numpy()
-        if past == self.held:
+        if past == self.state_length:
             return own
-        whole = np.zeros((rows, self.held + new), np.int64)
+        whole = np.zeros((rows, self.state_length + new), np.int64)
         whole[:, self.places] = own[:, :past]
-        whole[:, self.held :] = own[:, past:]
+        whole[:, self.state_length :] = own[:, past:]
         return whole
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -136,7 +138,7 @@ class GraphCache(Cache):
         self.places = self.places[:tokens_to_remove]
         if not len(self.places):
             self.reset()
-        elif not self.hides or self.held - len(self.places) > max(
+        elif not self.hides or self.state_length - len(self.places) > max(
             _MIN_HIDDEN, len(self.places) // 2
         ):
             self._compact_state()
@@ -144,13 +146,13 @@ class GraphCache(Cache):
     def reset(self) -> None:
         """Empty the cache."""
         self.request.reset_state()
-        self.rows, self.places, self.held = np.arange(0, dtype=np.int32), np.arange(0), 0
+        self.rows, self.places, self.state_length = np.arange(0, dtype=np.int32), np.arange(0), 0
 
     def _compact_state(self) -> None:
         """Rewrite the state without its hidden positions."""
         self._copy_from(self, self.places)
-        self.held = len(self.places)
-        self.places = np.arange(self.held)
+        self.state_length = len(self.places)
+        self.places = np.arange(self.state_length)
 
     def _copy_from(self, other: GraphCache, places: np.ndarray) -> None:
         import openvino as ov
@@ -165,8 +167,8 @@ class GraphCache(Cache):
         twin = GraphCache(self.compiled, hides=self.hides)
         if len(self.places):
             twin._copy_from(self, self.places)
-            twin.rows, twin.held = self.rows.copy(), len(self.places)
-            twin.places = np.arange(twin.held)
+            twin.rows, twin.state_length = self.rows.copy(), len(self.places)
+            twin.places = np.arange(twin.state_length)
         return twin
 
     __copy__ = None  # a shallow copy would share the graph's state

@@ -90,11 +90,11 @@ def _compare_step(
     mask: torch.Tensor,
 ) -> float:
     positions = (mask.cumsum(-1) - 1).clip(0)[:, -ids.shape[1] :]
-    given = {"input_ids": ids, "attention_mask": mask}
+    inputs = {"input_ids": ids, "attention_mask": mask}
     if "position_ids" in inspect.signature(model.forward).parameters:
-        given["position_ids"] = positions
+        inputs["position_ids"] = positions
     found = [
-        one(**given, past_key_values=cache).logits
+        one(**inputs, past_key_values=cache).logits
         for one, cache in ((model, own), (converted, graph))
     ]
     real = mask[:, -ids.shape[1] :].bool()

@@ -75,9 +75,9 @@ def ensure_graph(
         about={PACKAGE: converter_version(), "backend": backend, "of": folder},
         check=files.check_config,
     )
-    made, _ = build_once(build, cancelled, tell)
-    _remove_stale_graphs(folder, backend, Path(made))
-    return Path(made)
+    folder_name, _ = build_once(build, cancelled, tell)
+    _remove_stale_graphs(folder, backend, Path(folder_name))
+    return Path(folder_name)
 
 
 def check_convertible(name: str, folder: str, backend: str) -> None:
@@ -108,14 +108,14 @@ def check_convertible(name: str, folder: str, backend: str) -> None:
         )
 
 
-def _remove_stale_graphs(folder: str, backend: str, made: Path) -> None:
+def _remove_stale_graphs(folder: str, backend: str, current: Path) -> None:
     """Remove stale graphs: built by other versions, or from earlier files of this folder."""
     for path in install_path("made").glob(f"*/{SOURCE_FILE}"):
         try:
             about = json.loads(path.read_bytes())
         except (OSError, ValueError):
             continue
-        if not isinstance(about, dict) or PACKAGE not in about or path.parent == made:
+        if not isinstance(about, dict) or PACKAGE not in about or path.parent == current:
             continue
         same = (about.get("of"), about.get("backend")) == (folder, backend)
         if same or about[PACKAGE] != converter_version():

@@ -85,7 +85,7 @@ class ModelGraphs:
         self.folder, self.layers = folder, layers
         self.threads = threads or torch.get_num_threads()
         self._lock = threading.Lock()
-        self._made: dict[Any, Any] = {}
+        self._compiled_parts: dict[Any, Any] = {}
 
     def first_layers(self, layers: int) -> ModelGraphs:
         """Return the graphs with only the first layers, for early exit."""
@@ -115,15 +115,15 @@ class ModelGraphs:
     def memory_bytes(self) -> float:
         """Estimated bytes of the compiled graphs; each has its own copy of the weights in its kernels' layout."""
         with self._lock:
-            made = dict(self._made)
-        own = COMPILED_RATIO * self.file_bytes * ("whole" in made)
-        return own + sum(v.memory_bytes for v in made.values() if isinstance(v, ModelGraphs))
+            compiled = dict(self._compiled_parts)
+        own = COMPILED_RATIO * self.file_bytes * ("whole" in compiled)
+        return own + sum(v.memory_bytes for v in compiled.values() if isinstance(v, ModelGraphs))
 
     def _compile_once(self, key: object, make: Callable[[], Any]) -> Any:
         with self._lock:
-            if key not in self._made:
-                self._made[key] = make()
-            return self._made[key]
+            if key not in self._compiled_parts:
+                self._compiled_parts[key] = make()
+            return self._compiled_parts[key]
 
     def _run_part(self, begin: str, end: str, states: torch.Tensor) -> torch.Tensor:
         compiled = self._compile_once(
@@ -148,11 +148,11 @@ class ModelGraphs:
 
         _, found = self._read()
         size = found[begin].get_partial_shape()[-1]
-        given = ops.parameter(PartialShape([-1, -1, size]), np.float32, name=begin)
-        given.output(0).get_tensor().add_names({begin})
+        parameter = ops.parameter(PartialShape([-1, -1, size]), np.float32, name=begin)
+        parameter.output(0).get_tensor().add_names({begin})
         for reader in found[begin].get_target_inputs():
-            reader.replace_source_output(given.output(0))
-        return _new_model([ops.result(found[end])], [given], end)
+            reader.replace_source_output(parameter.output(0))
+        return _new_model([ops.result(found[end])], [parameter], end)
 
     def _build_pass_graph(self) -> Any:
         """Return the graph of a pass: logits, and hidden states of all layers at the requested positions."""
@@ -178,19 +178,19 @@ class ModelGraphs:
 
 def _reachable_model(graph: Any, results: list[Any], parameters: list[Any]) -> Any:
     """Return the part of a graph that the results need, with its share of the state."""
-    wanted, seen = list(results), set()
+    open_nodes, names = list(results), set()
     states = set()
-    while wanted:
-        node = wanted.pop()
-        if node.get_name() in seen:
+    while open_nodes:
+        node = open_nodes.pop()
+        if node.get_name() in names:
             continue
-        seen.add(node.get_name())
+        names.add(node.get_name())
         if node.get_type_name() == "ReadValue":
             states.add(node.get_variable_id())
-        wanted += [node.input_value(at).get_node() for at in range(node.get_input_size())]
+        open_nodes += [node.input_value(at).get_node() for at in range(node.get_input_size())]
     sinks = [sink for sink in graph.get_sinks() if sink.get_variable_id() in states]
     variables = [v for v in graph.get_variables() if v.get_info().variable_id in states]
-    used = [p for p in parameters if p.get_name() in seen]
+    used = [p for p in parameters if p.get_name() in names]
     return _new_model(results, sinks, used, variables, "pass")
 
 

@@ -36,18 +36,18 @@ class TracedPass(torch.nn.Module):
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return logits, hidden states of all layers, inputs and outputs of norm and head, keys and values."""
-        given = dict(zip(self.names, tensors, strict=False))
+        inputs = dict(zip(self.names, tensors, strict=False))
         cache: Any = to_dynamic_cache(tensors[len(self.names) :])
-        kept = {"logits_to_keep": given.pop(LOGIT_POSITIONS)} if LOGIT_POSITIONS in given else {}
-        seen: dict[str, torch.Tensor] = {}
+        kept = {"logits_to_keep": inputs.pop(LOGIT_POSITIONS)} if LOGIT_POSITIONS in inputs else {}
+        states: dict[str, torch.Tensor] = {}
         with ExitStack() as hooks:
-            _register_hooks(self.model, seen, hooks)
+            _register_hooks(self.model, states, hooks)
             out = self.model(
-                **given, **kept, past_key_values=cache, use_cache=True, output_hidden_states=True
+                **inputs, **kept, past_key_values=cache, use_cache=True, output_hidden_states=True
             )
         named = {"logits": out.logits}
         named |= {f"state.{at}": state for at, state in enumerate(out.hidden_states)}
-        named |= seen
+        named |= states
         for at, layer in enumerate(cache.layers):
             named |= {f"present.{at}.k": layer.keys, f"present.{at}.v": layer.values}
         self.outputs = tuple(named)
@@ -65,14 +65,14 @@ def to_dynamic_cache(tensors: Any) -> DynamicCache:
     return cache
 
 
-def _register_hooks(model: Model, seen: dict[str, torch.Tensor], hooks: ExitStack) -> None:
+def _register_hooks(model: Model, states: dict[str, torch.Tensor], hooks: ExitStack) -> None:
     """Record the last layer's output, and inputs and outputs of norm and head, with forward hooks."""
 
     def note(module: torch.nn.Module, before: str | None, after: str) -> None:
-        def hook(_: object, given: tuple[torch.Tensor, ...], result: Any) -> None:
+        def hook(_: object, inputs: tuple[torch.Tensor, ...], result: Any) -> None:
             if before is not None:
-                seen.setdefault(before, given[0])
-            seen[after] = result[0] if isinstance(result, tuple) else result
+                states.setdefault(before, inputs[0])
+            states[after] = result[0] if isinstance(result, tuple) else result
 
         hooks.callback(module.register_forward_hook(hook).remove)
 

@@ -130,10 +130,10 @@ class MediaReader:
             ParameterError: an input is missing or not supported.
         """
         check_media(name, media, self.takes)
-        for told in speech if not self.family.is_speech_model else ():
+        for setting in speech if not self.family.is_speech_model else ():
             raise ParameterError(
-                f"speech.{told}",
-                speech[told],
+                f"speech.{setting}",
+                speech[setting],
                 Message("{name} gets no such information", name=name),
             )
         if self.needs == "image" and media.picture is None:

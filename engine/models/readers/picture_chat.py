@@ -31,21 +31,23 @@ def render_with_picture(
         raise ModelError(
             "{name} has no chat template for pictures, so a picture needs a prompt.", name=name
         )
-    said = [
+    turns = [
         {**message, "content": [{"type": "text", "text": message.get("content") or ""}]}
         for message in messages
     ]
-    first = next((message for message in said if message["role"] == "user"), None)
+    first = next((message for message in turns if message["role"] == "user"), None)
     if first is None:
         raise ParameterError(
-            "messages", Message("{n} messages", n=len(said)), "a picture needs one of a user"
+            "messages",
+            Message("{n} messages", n=len(turns)),
+            "a picture needs one of a user",
         )
     first["content"].insert(0, {"type": "image"})
     own = whole.chat_template
     source = own.get("default") if isinstance(own, Mapping) else own
     if source is None:
         raise ModelError("{name} has several chat templates and none that is the usual.", name=name)
-    return apply_template(whole.tokenizer, source, said, template)
+    return apply_template(whole.tokenizer, source, turns, template)
 
 
 def insert_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPrompt:

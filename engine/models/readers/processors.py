@@ -65,19 +65,19 @@ def _try_load(auto: Any, folder: str) -> tuple[Any, Exception | None]:
         return None, error
 
 
-def to_processors(given: object) -> Processors:
+def to_processors(value: object) -> Processors:
     """Return Processors for a transformers processor of any kind, including its parts.
 
     Args:
-        given: a processor, an image processor, a feature extractor, or Processors.
+        value: a processor, an image processor, a feature extractor, or Processors.
     """
     from transformers import ProcessorMixin
 
-    if isinstance(given, Processors):
-        return given
-    if isinstance(given, ProcessorMixin):
-        pictures = getattr(given, "image_processor", None)
-        return Processors(given, pictures, getattr(given, "feature_extractor", None))
-    if hasattr(given, "sampling_rate"):
-        return Processors(sounds=given)
-    return Processors(pictures=given if hasattr(given, "preprocess") else None)
+    if isinstance(value, Processors):
+        return value
+    if isinstance(value, ProcessorMixin):
+        pictures = getattr(value, "image_processor", None)
+        return Processors(value, pictures, getattr(value, "feature_extractor", None))
+    if hasattr(value, "sampling_rate"):
+        return Processors(sounds=value)
+    return Processors(pictures=value if hasattr(value, "preprocess") else None)

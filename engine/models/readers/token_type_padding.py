@@ -19,9 +19,9 @@ def pad_token_types(inputs: Mapping[str, torch.Tensor], length: int) -> dict[str
         inputs: a model's inputs, with batch size 1.
         length: length of the text in tokens.
     """
-    made = dict(inputs)
+    padded = dict(inputs)
     for name in _PER_TOKEN_INPUTS:
-        value = made.get(name)
+        value = padded.get(name)
         if value is not None and value.shape[-1] < length:
-            made[name] = torch.nn.functional.pad(value, (0, length - value.shape[-1]))
-    return made
+            padded[name] = torch.nn.functional.pad(value, (0, length - value.shape[-1]))
+    return padded

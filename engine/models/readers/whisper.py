@@ -92,7 +92,7 @@ class WhisperReader(EncoderReader):
                 setattr(own, name, None)
         # The threshold skips silent windows of a long sound; here there is only one window.
         own.no_speech_threshold = None
-        made: Any = WhisperForConditionalGeneration._retrieve_logit_processors(
+        processors: Any = WhisperForConditionalGeneration._retrieve_logit_processors(
             SimpleNamespace(),  # pyright: ignore[reportArgumentType] only the search for silence asks the model
             generation_config=own,
             logits_processor=None,
@@ -100,7 +100,7 @@ class WhisperReader(EncoderReader):
             num_beams=1,
             device=device,
         )
-        return list(made or [])
+        return list(processors or [])
 
     def _configure(self, speech: Mapping[str, object]) -> Any:
         """Return the model's own generation configuration with the speech settings applied.
@@ -113,9 +113,9 @@ class WhisperReader(EncoderReader):
         own = copy.deepcopy(self.own)
         times = bool(speech.get("return_timestamps", False))
         # transformers reads only the vocabulary size of the model here, if there are no timestamp tokens.
-        asked: Any = SimpleNamespace(config=SimpleNamespace(vocab_size=0))
+        model: Any = SimpleNamespace(config=SimpleNamespace(vocab_size=0))
         try:
-            Whisper._set_return_timestamps(asked, times, is_shortform=True, generation_config=own)
+            Whisper._set_return_timestamps(model, times, is_shortform=True, generation_config=own)
             Whisper._set_language_and_task(
                 language=speech.get("language"),
                 task=speech.get("task"),
