@@ -211,16 +211,12 @@ class Recorder:
         return run_processors(processors, input_ids, logits)
 
     def record(
-        self,
-        observation: Observation,
-        chosen: torch.Tensor,
-        step: int,
-        extra: Columns | None = None,
+        self, observed: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None
     ) -> list[Row]:
         """Turn an observation into plain rows with one copy to the host.
 
         Args:
-            observation: result of ``observe``.
+            observed: result of ``observe``.
             chosen: (batch,) the emitted ids.
             step: index for error messages.
             extra: the loop's own columns, sent in the same copy.
@@ -228,47 +224,41 @@ class Recorder:
         Raises:
             DecodeError: the raw logits are not finite, or every token was removed.
         """
-        return self.start_record(observation, chosen, step, extra)()
+        return self.start_record(observed, chosen, step, extra)()
 
     def start_record(
-        self,
-        observation: Observation,
-        chosen: torch.Tensor,
-        step: int,
-        extra: Columns | None = None,
+        self, observed: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None
     ) -> Callable[[], list[Row]]:
         """Start ``record``; return a function that waits for its rows and raises its errors."""
-        columns = _record_columns(observation, chosen, self.top_candidates)
-        columns |= {_LOOP_PREFIX + name: values for name, values in (extra or {}).items()}
-        names = [name for name, _ in observation.stages]
+        own = {_LOOP_PREFIX + name: values for name, values in (extra or {}).items()}
+        columns = {**_record_columns(observed, chosen, self.top_candidates), **own}
+        names = [name for name, _ in observed.stages]
         arrive, top = start_transfer(columns), self.top_candidates
         return lambda: [make_row(row, names, step, top) for row in arrive()]
 
 
-def _record_columns(
-    observation: Observation, chosen: torch.Tensor, top: int
-) -> dict[str, torch.Tensor]:
+def _record_columns(observed: Observation, chosen: torch.Tensor, top: int) -> Columns:
     """Return the columns of a step's record.
 
     ``ids`` holds the raw ranking, the chosen token and, if a processor ran, the processed ranking.
     The columns raw, processed, other_ranks and removed follow the same order; without processors
     there is no processed and no removed.
     """
-    logprobs = observation.logprobs
+    logprobs = observed.logprobs
     # Never renormalised over the top tokens: a recorded probability is the model's own.
     probs = logprobs.exp()
     best = logprobs.topk(min(top, logprobs.shape[-1]), dim=-1)
-    columns = {"logsumexp": observation.logsumexp, "entropy": compute_entropy(logprobs, probs)}
+    columns = {"logsumexp": observed.logsumexp, "entropy": compute_entropy(logprobs, probs)}
     ids, others = best.indices, chosen[:, None]
-    if observation.stages:
-        stages, final = stage_statistics(observation, probs)
+    if observed.stages:
+        stages, final = stage_statistics(observed, probs)
         others = torch.cat([others, final.topk(best.indices.shape[-1], -1).indices], dim=-1)
         ids = torch.cat([ids, others], dim=-1)
-        removed = observation.stages[-1][1].gather(-1, ids) <= IMPOSSIBLE_SCORE
+        removed = observed.stages[-1][1].gather(-1, ids) <= IMPOSSIBLE_SCORE
         columns |= stages
         columns |= {
             "processed": final.gather(-1, ids).masked_fill(removed, -torch.inf),
-            "removed": first_removal(observation, ids),
+            "removed": first_removal(observed, ids),
         }
     else:
         ids = torch.cat([ids, others], dim=-1)
@@ -299,7 +289,7 @@ def _rank_tokens(logprobs: torch.Tensor, best: torch.Tensor, own: torch.Tensor) 
 
 
 def stage_statistics(
-    observation: Observation, probs: torch.Tensor
+    observed: Observation, probs: torch.Tensor
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     """Return (batch, stages) statistics and the final (batch, vocab) log-probabilities.
 
@@ -307,8 +297,8 @@ def stage_statistics(
     the smallest float32 if its processor writes that.
     """
     kept, mass, entropy = list[torch.Tensor](), list[torch.Tensor](), list[torch.Tensor]()
-    final = observation.logprobs
-    for number, (_, scores) in enumerate(observation.stages, 1):
+    final = observed.logprobs
+    for number, (_, scores) in enumerate(observed.stages, 1):
         left = scores > IMPOSSIBLE_SCORE
         # Clamped because exp is slow where it underflows; see ``fast_exp``.
         raised = scores.clamp_min(scores.amax(-1, keepdim=True) + MIN_LOGPROB)
@@ -316,18 +306,18 @@ def stage_statistics(
         kept.append(left.sum(-1))
         mass.append(torch.where(left, probs, 0.0).sum(-1))
         # The next stage may keep only tiny ones of these, so only the last uses ``fast_exp``.
-        probs = fast_exp(final) if number == len(observation.stages) else final.exp()
+        probs = fast_exp(final) if number == len(observed.stages) else final.exp()
         entropy.append(compute_entropy(final, probs))
-    if not observation.stages:
+    if not observed.stages:
         return {}, final
     named = {"kept": kept, "kept_mass": mass, "stage_entropy": entropy}
     return {name: torch.stack(values, -1) for name, values in named.items()}, final
 
 
-def first_removal(observation: Observation, ids: torch.Tensor) -> torch.Tensor:
+def first_removal(observed: Observation, ids: torch.Tensor) -> torch.Tensor:
     """Return, per candidate, the index of the first stage that removed it, or -1."""
     removed = torch.full_like(ids, -1)
-    for index, (_, scores) in reversed(list(enumerate(observation.stages))):
+    for index, (_, scores) in reversed(list(enumerate(observed.stages))):
         removed = torch.where(scores.gather(-1, ids) <= IMPOSSIBLE_SCORE, index, removed)
     return removed
 
