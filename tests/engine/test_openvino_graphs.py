@@ -133,7 +133,7 @@ def test_many_hidden_positions_are_given_up_for_good(llama):
         for one, cache in ((model, own), (converted, graph)):
             one(ids, past_key_values=cache)
             cache.crop(-12)
-        assert graph.held < 70 + 14
+        assert graph.state_length < 70 + 14
     ids = ids_of(1, 2)
     found = (m(ids, past_key_values=c).logits for m, c in ((model, own), (converted, graph)))
     assert apart(*found) < TOLERANCE
