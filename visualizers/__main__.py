@@ -20,12 +20,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("trace", help="a trace file, .json or .json.gz")
     parser.add_argument("-o", "--output", help="where to; beside the trace by default")
     parser.add_argument("--dark", action="store_true", help="light letters on a dark ground")
-    asked = parser.parse_args(arguments)
-    source = Path(asked.trace)
+    arguments_read = parser.parse_args(arguments)
+    source = Path(arguments_read.trace)
     name = source.name.removesuffix(".gz").removesuffix(".json")
     try:
-        made = page(json_io.load(source), dark=asked.dark)
-        saved = made.save(asked.output or source.with_name(f"{name}.html"))
+        made = page(json_io.load(source), dark=arguments_read.dark)
+        saved = made.save(arguments_read.output or source.with_name(f"{name}.html"))
     except (EngineError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

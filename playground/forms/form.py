@@ -22,29 +22,29 @@ from engine.strategies.base import Strategy
 from playground.forms import controls, speech, visitor_media
 
 
-def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
+def form_request(payload: Mapping[str, Any]) -> DecodeRequest:
     """Convert a form to a request.
 
     Args:
-        asked: ``strategy``, ``model``, ``assistant``, ``prompt`` or ``messages`` with ``template``,
+        payload: ``strategy``, ``model``, ``assistant``, ``prompt`` or ``messages`` with ``template``,
             ``image``, ``audio``, ``speech``, ``seed`` and ``params``.
 
     Raises:
         ParameterError: a field cannot be read; values are not checked yet.
     """
-    strategy, messages = read_strategy(asked), asked.get("messages")
-    given = visitor_media.media_from_form(asked)
+    strategy, messages = read_strategy(payload), payload.get("messages")
+    given = visitor_media.media_from_form(payload)
     return DecodeRequest(
         strategy.name,
-        asked.get("model") or strategy.default_model,
-        _prompt_or_none(asked.get("prompt"), given) if messages is None else None,
-        params=form_params(strategy, asked.get("params") or {}),
-        weights=form_weights(strategy, asked.get("params") or {}),
-        seed=controls.to_int(asked.get("seed")),
-        assistant=read_assistant(strategy, asked),
+        payload.get("model") or strategy.default_model,
+        _prompt_or_none(payload.get("prompt"), given) if messages is None else None,
+        params=form_params(strategy, payload.get("params") or {}),
+        weights=form_weights(strategy, payload.get("params") or {}),
+        seed=controls.to_int(payload.get("seed")),
+        assistant=read_assistant(strategy, payload),
         messages=messages,
-        template=None if messages is None else asked.get("template"),
-        speech=speech.speech_from_form(asked),
+        template=None if messages is None else payload.get("template"),
+        speech=speech.speech_from_form(payload),
         **given,
     )
 
@@ -54,14 +54,14 @@ def _prompt_or_none(prompt: Any, given: Mapping[str, Any]) -> Any:
     return None if given and prompt == "" else prompt
 
 
-def run_request(asked: Mapping[str, Any]) -> DecodeRequest:
+def run_request(payload: Mapping[str, Any]) -> DecodeRequest:
     """Convert the form of a run to begin; see ``form_request``.
 
     Raises:
         MethodError: see ``check_method_is_local``.
         ParameterError: a field cannot be read, or the prompt is empty.
     """
-    request = form_request(asked)
+    request = form_request(payload)
     # On the page, an empty prompt is a press too early. Programs may begin with nothing.
     if request.prompt == "":
         limit = SETTINGS.max_prompt_chars
@@ -85,13 +85,13 @@ def check_method_is_local(request: DecodeRequest) -> DecodeRequest:
     return request
 
 
-def read_strategy(asked: Mapping[str, Any]) -> Strategy:
+def read_strategy(payload: Mapping[str, Any]) -> Strategy:
     """Return the strategy that a form names.
 
     Raises:
         ParameterError: no strategy has this name.
     """
-    name = asked.get("strategy")
+    name = payload.get("strategy")
     # A list or an object is not hashable, and the lookup would raise.
     strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
@@ -101,9 +101,9 @@ def read_strategy(asked: Mapping[str, Any]) -> Strategy:
     return strategy
 
 
-def read_assistant(strategy: Strategy, asked: Mapping[str, Any]) -> Any:
+def read_assistant(strategy: Strategy, payload: Mapping[str, Any]) -> Any:
     """Return the draft model that a form names, or None if the strategy uses none."""
-    return (asked.get("assistant") or None) if strategy.assistant != "none" else None
+    return (payload.get("assistant") or None) if strategy.assistant != "none" else None
 
 
 def form_params(strategy: Strategy, given: Any) -> dict[str, Any]:
@@ -114,11 +114,11 @@ def form_params(strategy: Strategy, given: Any) -> dict[str, Any]:
     """
     if not isinstance(given, Mapping):
         raise ParameterError("params", given, "it must be an object of names and values")
-    held = weights_params(assistant=True)
+    weights = weights_params(assistant=True)
     return _changed_params(
         params_of(strategy.config),
         defaults_of(strategy.config),
-        {name: value for name, value in given.items() if name not in held},
+        {name: value for name, value in given.items() if name not in weights},
     )
 
 
@@ -132,8 +132,8 @@ def form_weights(strategy: Strategy, given: Any) -> dict[str, Any]:
         raise ParameterError("params", given, "it must be an object of names and values")
     drafted = strategy.assistant != "none"
     kinds = weights_params(drafted)
-    said = {name: value for name, value in given.items() if name in weights_params(True)}
-    found = _changed_params(kinds, weights_defaults(drafted), said)
+    settings = {name: value for name, value in given.items() if name in weights_params(True)}
+    found = _changed_params(kinds, weights_defaults(drafted), settings)
     # A disabled control may hold any value.
     return {name: value for name, value in found.items() if _is_active(name, found)}
 

@@ -287,9 +287,9 @@ def _open_request(query: Mapping[str, str], step: int | None, visitor: Any) -> d
 def _find_recording(form: Mapping[str, Any]) -> str | None:
     """Return the name of the recorded run with the same form, or None."""
     presets = STRATEGIES[form["strategy"]].presets
-    made = {p.name for p in presets if preset_form(form["strategy"], p) == form}
+    matching = {p.name for p in presets if preset_form(form["strategy"], p) == form}
     own = (e for e in gallery.list_entries() if e.strategy == form["strategy"])
-    return next((entry.name for entry in own if entry.preset in made), None)
+    return next((entry.name for entry in own if entry.preset in matching), None)
 
 
 def _read_branch(query: Mapping[str, str]) -> dict[str, Any]:

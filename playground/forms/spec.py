@@ -104,9 +104,9 @@ def stage_views(strategy: str, names: tuple[str, ...]) -> list[str]:
     views = order_views(names)
     views.insert(views.index("status") + 1, "since")
     own = [name for name in views if name not in _QUESTIONS]
-    asked = [name for name in _QUESTIONS if name in views or name in _SERVER_QUESTIONS]
+    question_views = [name for name in _QUESTIONS if name in views or name in _SERVER_QUESTIONS]
     maps = ["dial_map"] if strategy in _MAPPED_STRATEGIES else []
-    return [*own, *asked, *maps, "family", "beside", "export"]
+    return [*own, *question_views, *maps, "family", "beside", "export"]
 
 
 def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:

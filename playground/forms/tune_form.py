@@ -16,11 +16,11 @@ from playground.forms.form import check_method_is_local, form_params, read_strat
 _SEEDS = Integer(label="Seeds", help="Seeds of each setting.", minimum=1, maximum=10)
 
 
-def read_table_form(asked: Mapping[str, Any]) -> TunePlan:
+def read_table_form(payload: Mapping[str, Any]) -> TunePlan:
     """Return the checked plan of what the page sent.
 
     Args:
-        asked: ``prompts``, a text with one prompt or JSON object a line; ``columns``, the settings,
+        payload: ``prompts``, a text with one prompt or JSON object a line; ``columns``, the settings,
             each with ``strategy``, ``values`` and ``name``; ``seeds``, how many; and maybe
             ``model``, ``base``, the judge model, ``pattern``, ``schema``, ``match`` and ``speed``,
             whether runs are timed one after another.
@@ -28,11 +28,11 @@ def read_table_form(asked: Mapping[str, Any]) -> TunePlan:
     Raises:
         EngineError: one sentence on what is wrong.
     """
-    columns = asked.get("columns")
+    columns = payload.get("columns")
     if not isinstance(columns, list):
         raise ParameterError("settings", columns, "it must be a list")
-    prompts, pattern, schema = (asked.get(name) for name in ("prompts", "pattern", "schema"))
-    measures = [*DEFAULT_MEASURES, *([SPEED] if asked.get("speed") is True else [])]
+    prompts, pattern, schema = (payload.get(name) for name in ("prompts", "pattern", "schema"))
+    measures = [*DEFAULT_MEASURES, *([SPEED] if payload.get("speed") is True else [])]
     measures += [name for name, given in ((PATTERN, pattern), (SCHEMA, schema)) if given]
     if any(prompt.reference is not None for prompt in read_prompts(prompts)):
         measures.append(REFERENCE)
@@ -40,11 +40,11 @@ def read_table_form(asked: Mapping[str, Any]) -> TunePlan:
         {
             "prompts": prompts,
             "settings": [_read_column(column) for column in columns[: MAX_SETTINGS + 1]],
-            "seeds": _SEEDS.check("seeds", controls.to_int(asked.get("seeds"))),
+            "seeds": _SEEDS.check("seeds", controls.to_int(payload.get("seeds"))),
             "measures": measures,
-            **{name: asked.get(name) for name in ("model", "pattern", "schema")},
-            "judge": asked.get("base"),
-            "match": asked.get("match") or "contains",
+            **{name: payload.get(name) for name in ("model", "pattern", "schema")},
+            "judge": payload.get("base"),
+            "match": payload.get("match") or "contains",
         }
     )
     for cell in plan.cells[: len(plan.settings) * len(plan.seeds)]:
@@ -52,14 +52,14 @@ def read_table_form(asked: Mapping[str, Any]) -> TunePlan:
     return plan
 
 
-def check_table_form(asked: dict[str, Any]) -> dict[str, Any]:
+def check_table_form(payload: dict[str, Any]) -> dict[str, Any]:
     """Return the form of a link, whose table could run.
 
     Raises:
         EngineError: see ``read_table_form``.
     """
-    read_table_form(asked)
-    return asked
+    read_table_form(payload)
+    return payload
 
 
 def _read_column(column: Any) -> dict[str, Any]:

@@ -84,13 +84,13 @@ class MediaStore:
         with self._lock:
             self._kept.pop((visitor, kind, sha256), None)
             self._sweep()
-            coming = _StoredFile(data, address, time.monotonic())
-            self._evict_to(self.own_bytes - coming.size, lambda key, _: key[0] == visitor)
+            new_file = _StoredFile(data, address, time.monotonic())
+            self._evict_to(self.own_bytes - new_file.size, lambda key, _: key[0] == visitor)
             if address:
                 share = self.most_bytes // _ADDRESS_SHARE
-                self._evict_to(share - coming.size, lambda _, kept: kept.address == address)
-            self._evict_to(self.most_bytes - coming.size, lambda _, __: True)
-            self._kept[visitor, kind, sha256] = coming
+                self._evict_to(share - new_file.size, lambda _, kept: kept.address == address)
+            self._evict_to(self.most_bytes - new_file.size, lambda _, __: True)
+            self._kept[visitor, kind, sha256] = new_file
             self._schedule_sweep()
 
     def find(self, visitor: str, kind: str, sha256: str) -> bytes | None:
@@ -158,21 +158,21 @@ def store_upload(visitor: str, kind: str, data: bytes, address: str = "") -> Med
     return info
 
 
-def media_from_form(asked: Mapping[str, Any]) -> dict[str, Any]:
+def media_from_form(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``image`` and ``audio`` fields of a request from a form.
 
     A kind without a file has no field.
 
     Args:
-        asked: ``image`` and ``audio``, each ``example:NAME`` or ``held:`` followed by the hash of a
+        payload: ``image`` and ``audio``, each ``example:NAME`` or ``held:`` followed by the hash of a
             file of the ``visitor``.
 
     Raises:
         ParameterError: A value has another form, or its file is not stored any more.
     """
-    found, lacks = media_from_link(asked, asked.get(VISITOR_FIELD))
+    found, lacks = media_from_link(payload, payload.get(VISITOR_FIELD))
     for kind in lacks:
-        digest = str(asked.get(kind)).removeprefix(HELD_PREFIX)
+        digest = str(payload.get(kind)).removeprefix(HELD_PREFIX)
         raise ParameterError(
             kind,
             f"{digest[:12]}…",
@@ -255,7 +255,7 @@ def form_names(infos: tuple[MediaInfo, ...]) -> dict[str, Any]:
     return {kind: named.get(kind) for kind in KINDS}
 
 
-def hide_foreign_media(asked: Mapping[str, Any]) -> dict[str, Any]:
+def hide_foreign_media(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return a question whose trace contains no media hashes of other visitors.
 
     The engine opens recently decoded media for anyone who knows the hash, and a shared trace
@@ -263,19 +263,19 @@ def hide_foreign_media(asked: Mapping[str, Any]) -> dict[str, Any]:
     the picture for somebody else.
 
     Args:
-        asked: What the page sent. Its ``trace`` may be any value.
+        payload: What the page sent. Its ``trace`` may be any value.
     """
-    trace = asked.get("trace")
+    trace = payload.get("trace")
     if not isinstance(trace, dict):
-        return dict(asked)
+        return dict(payload)
     infos = trace.get("media")
     if not isinstance(infos, list) or not infos:
-        return dict(asked)
+        return dict(payload)
     apart = [
-        _hide_foreign_hash(info, asked.get(VISITOR_FIELD)) if isinstance(info, dict) else info
+        _hide_foreign_hash(info, payload.get(VISITOR_FIELD)) if isinstance(info, dict) else info
         for info in infos
     ]
-    return {**asked, "trace": {**trace, "media": apart}}
+    return {**payload, "trace": {**trace, "media": apart}}
 
 
 def _hide_foreign_hash(info: dict[str, Any], visitor: Any) -> dict[str, Any]:
@@ -297,6 +297,6 @@ def _example_hash(kind: str, example: str) -> str | None:
         return None
 
 
-def without_visitor(asked: Mapping[str, Any]) -> dict[str, Any]:
+def without_visitor(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request without the visitor id, safe to store."""
-    return {name: value for name, value in asked.items() if name != VISITOR_FIELD}
+    return {name: value for name, value in payload.items() if name != VISITOR_FIELD}

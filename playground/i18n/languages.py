@@ -80,9 +80,9 @@ def choose_language(query: str, accepted: str) -> str:
         query: the address's query string.
         accepted: the Accept-Language header, as in ``de-CH,de;q=0.9,en;q=0.8``.
     """
-    asked = parse_qs(query).get(QUERY_PARAMETER, [""])[0][:2].lower()
-    if asked in all_languages():
-        return asked
+    requested = parse_qs(query).get(QUERY_PARAMETER, [""])[0][:2].lower()
+    if requested in all_languages():
+        return requested
     weighed = []
     # Clients choose this header, so its length is bounded.
     for part in accepted[:200].split(","):

@@ -18,11 +18,11 @@ ACTIONS = ("rendered",)
 _KIND = JobKind("rendered", slots=2, wait_s=QUESTION_WAIT_S, busy=OTHERS_ASK_MESSAGE)
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tokens of a conversation after the model's chat template.
 
     Args:
-        asked: ``model``, its name; ``messages`` and ``template`` as in a request; ``special_tokens``,
+        payload: ``model``, its name; ``messages`` and ``template`` as in a request; ``special_tokens``,
             the reading of those that the messages spell, "" for the usual one.
 
     Returns:
@@ -33,13 +33,13 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: One sentence naming what is not valid.
     """
-    model, messages, template = (asked.get(name) for name in ("model", "messages", "template"))
+    model, messages, template = (payload.get(name) for name in ("model", "messages", "template"))
     check_messages(messages, template)
     if not isinstance(model, str) or not model:
         raise ModelError("Choose a model: each has its own chat template.")
     with JOBS.run(_KIND):
         read = load_tokenizer_only(Source.parse(model))
-        reading = PARSE if asked.get("special_tokens") == PARSE else TEXT
+        reading = PARSE if payload.get("special_tokens") == PARSE else TEXT
         found = render_conversation(messages or (), template, read, reading)
     return {
         "tokens": list_tokens(read, found.ids),

@@ -29,11 +29,11 @@ _MAPS: OrderedDict[tuple[str, str], DialMap] = OrderedDict()
 _LOCK = Lock()
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the map of a dial for a run, over the range of its slider.
 
     Args:
-        asked: ``run``, the id of a recent run; ``dial``, a dial of its strategy; ``press``, an id;
+        payload: ``run``, the id of a recent run; ``dial``, a dial of its strategy; ``press``, an id;
             an earlier question with it is cancelled.
 
     Returns:
@@ -44,7 +44,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         Cancelled: a newer question has the same ``press``.
         EngineError: a value is not valid.
     """
-    dial, run_id = asked.get("dial"), asked.get("run")
+    dial, run_id = payload.get("dial"), payload.get("run")
     run = find_run({"run": run_id})
     if run is None or not isinstance(run_id, str):
         return {"refused": "The server no longer has this run."}
@@ -56,7 +56,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         found = _MAPS.get(key)
     if found is None:
         try:
-            with JOBS.run(_KIND, asked.get("press")) as job:
+            with JOBS.run(_KIND, payload.get("press")) as job:
                 request = request_from_trace(header)
                 maps = map_slider(request, str(dial), cancelled=job.cancelled, background=True)
                 found = next((one for one in maps if one.complete), None)

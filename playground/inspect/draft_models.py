@@ -12,11 +12,11 @@ from playground.forms.form import read_strategy
 ACTIONS = ("drafts",)
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the draft models that fit a main model.
 
     Args:
-        asked: The ``strategy`` and the ``model``.
+        payload: The ``strategy`` and the ``model``.
 
     Returns:
         ``drafts``, each with its ``name``, whether it is ``here`` (on this machine) and the
@@ -26,7 +26,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: The strategy does not exist.
     """
-    strategy, source = read_strategy(asked), Source.find(asked.get("model"))
+    strategy, source = read_strategy(payload), Source.find(payload.get("model"))
     pairs = [] if strategy.assistant == "none" else find_draft_pairs(source, strategy.assistant)
     early = None if strategy.name != "early_exit" or source is None else early_exit_reason(source)
     return {

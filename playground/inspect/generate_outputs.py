@@ -47,17 +47,17 @@ _KIND = JobKind(
 _BUSY, _REFUSED, _FAILED = 503, 400, 500
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``size`` in bytes of the file with a run's outputs, without computing them.
 
     Args:
-        asked: ``trace``, a run as JSON values whose steps may be left out, and ``flags``, see
+        payload: ``trace``, a run as JSON values whose steps may be left out, and ``flags``, see
             ``parse_flags``.
 
     Raises:
         EngineError: The run has no such outputs, or they would be too large.
     """
-    trace, flags = parse_trace(asked.get("trace")), parse_flags(asked.get("flags"))
+    trace, flags = parse_trace(payload.get("trace")), parse_flags(payload.get("flags"))
     check_has_outputs(trace)
     return {"size": check_size(trace, flags)}
 
@@ -102,13 +102,13 @@ async def _stop_on_disconnect(request: Request, job_id: str) -> None:
 
 
 def _make_file(body: bytes, job_id: str, visitor: Visitor, reader: str = "") -> bytes:
-    asked = read_json_strict(body, SETTINGS.max_request_bytes)
-    if not isinstance(asked, dict):
+    payload = read_json_strict(body, SETTINGS.max_request_bytes)
+    if not isinstance(payload, dict):
         raise EngineError(
             "The request has to be an object with {names}.", names=", ".join(_REQUEST_FIELDS)
         )
-    own = visitor_media.hide_foreign_media({**asked, visitor_media.VISITOR_FIELD: reader})
-    trace, flags = parse_trace(own.get("trace")), parse_flags(asked.get("flags"))
+    own = visitor_media.hide_foreign_media({**payload, visitor_media.VISITOR_FIELD: reader})
+    trace, flags = parse_trace(own.get("trace")), parse_flags(payload.get("flags"))
     VISITOR.set(visitor)
 
     def work(cancelled: threading.Event) -> bytes:

@@ -20,11 +20,11 @@ from playground.forms.spec import control_values
 ACTIONS = ("write", "read", "defaults")
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Answer one question about the settings of a form.
 
     Args:
-        asked: ``action``, one of ACTIONS, and the ``strategy``. ``write`` takes ``params`` and
+        payload: ``action``, one of ACTIONS, and the ``strategy``. ``write`` takes ``params`` and
             returns the file's ``text``. ``read`` takes a ``text``, a file or keyword arguments, and
             returns the ``strategy`` that it chooses, ``values``, the new value of every control,
             and ``left_out``. ``defaults`` compares the file of ``model`` with the
@@ -34,15 +34,15 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: a control or a file is not valid.
     """
-    strategy, action = read_strategy(asked), asked.get("action")
+    strategy, action = read_strategy(payload), payload.get("action")
     if action == "write":
         text = config_io.format_config(
-            strategy.name, form_params(strategy, asked.get("params") or {})
+            strategy.name, form_params(strategy, payload.get("params") or {})
         )
         params = config_io.parse_config(text, strategy.name).params
         return {"text": text, "params": config_io.non_default_params(strategy.name, params)}
     if action == "read":
-        found = read_settings_text(_require_text(asked.get("text")), strategy.name)
+        found = read_settings_text(_require_text(payload.get("text")), strategy.name)
         return {
             "strategy": found.strategy,
             "left_out": list(found.left_out.values()),
@@ -51,7 +51,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         }
     if action == "defaults":
         return _defaults_answer(
-            asked.get("model"), own_defaults(Source.find(asked.get("model")), strategy.name)
+            payload.get("model"), own_defaults(Source.find(payload.get("model")), strategy.name)
         )
     raise ParameterError(
         "action", action, Message("it must be one of {choices}", choices=", ".join(ACTIONS))

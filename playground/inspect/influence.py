@@ -17,11 +17,11 @@ ACTIONS = ("looked",)
 _KIND = JobKind("looked", slots=2, latest_only=True)
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the influence of each earlier position on a step's attention or token.
 
     Args:
-        asked: ``run``, the id of a run decoded here, or ``trace``, a trace as JSON values up to the
+        payload: ``run``, the id of a run decoded here, or ``trace``, a trace as JSON values up to the
             step; ``step`` from 0; ``method``, one of
             ``engine.inspection.influence_methods.METHODS``; ``node_id``, a node of a search;
             ``at``, a position in a draft round; ``layer`` and ``head`` from 0, None for the mean
@@ -35,19 +35,19 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         Cancelled: the client asked again or cancelled.
         EngineError: a value is not valid, or the question cannot be answered.
     """
-    method = asked.get("method", ATTENTION)
+    method = payload.get("method", ATTENTION)
     if not isinstance(method, str):
         raise ParameterError("method", method, "it must be text")
     look = InfluenceQuestion(
-        read_int_field(asked, "step") or 0,
+        read_int_field(payload, "step") or 0,
         method,
-        read_int_field(asked, "node_id"),
-        read_int_field(asked, "at"),
+        read_int_field(payload, "node_id"),
+        read_int_field(payload, "at"),
     )
-    layer, head = read_int_field(asked, "layer"), read_int_field(asked, "head")
+    layer, head = read_int_field(payload, "layer"), read_int_field(payload, "head")
     # Before waiting for a slot: the page must learn at once that it has to send the trace.
-    run = find_run(asked)
+    run = find_run(payload)
     if run is None:
         return {"forgotten": True}
-    with JOBS.run(_KIND, asked.get("press")) as job:
+    with JOBS.run(_KIND, payload.get("press")) as job:
         return influence_to_dict(compute_influence(run, look, job.cancelled), layer, head)

@@ -12,20 +12,20 @@ from engine.sandbox.method_check import check_method
 from engine.sandbox.method_editor import find_own_method
 from engine.sandbox.method_lookup import find_method
 from engine.sandbox.trust import check_trusted
-from playground.jobs.registry import JOBS, Asked, JobKind, PageJob
+from playground.jobs.registry import JOBS, JobKind, PageJob, Payload
 from playground.shell.visitors import current_session
 
 _LONG_POLL_S = 5.0
 """Seconds that a poll waits for a new result."""
 
 
-def poll_check(asked: Mapping[str, Any]) -> dict[str, Any]:
+def poll_check(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the results of a check that its page does not have yet.
 
     The first call starts the check.
 
     Args:
-        asked: ``press``, the id of the check; ``name`` and ``arguments`` of the method; ``known``,
+        payload: ``press``, the id of the check; ``name`` and ``arguments`` of the method; ``known``,
             how many results the page has.
 
     Returns:
@@ -35,10 +35,10 @@ def poll_check(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: The method may not run, or does not accept an argument.
     """
-    press, known = str(asked.get("press", ""))[:64], asked.get("known", 0)
+    press, known = str(payload.get("press", ""))[:64], payload.get("known", 0)
     if type(known) is not int or known < 0:
         raise ParameterError("known", known, "it must be a whole number from 0")
-    job = JOBS.find(press) or _start_check(press, asked.get("name"), asked.get("arguments"))
+    job = JOBS.find(press) or _start_check(press, payload.get("name"), payload.get("arguments"))
     job.sessions.add(current_session())
     news, over = job.wait_for_messages(known, _LONG_POLL_S)
     checks = [message for message in news if "error" not in message]
@@ -55,8 +55,8 @@ def _start_check(press: str, name: Any, arguments: Any) -> PageJob:
     return JOBS.start(_CHECK, press, {"folder": folder, "arguments": given})
 
 
-def _run_checks(job: PageJob, asked: Asked) -> Iterator[dict[str, Any]]:
-    for check in check_method(**asked, cancelled=job.cancelled):
+def _run_checks(job: PageJob, payload: Payload) -> Iterator[dict[str, Any]]:
+    for check in check_method(**payload, cancelled=job.cancelled):
         yield asdict(check)
 
 

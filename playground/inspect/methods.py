@@ -63,11 +63,11 @@ _FETCH = JobKind("method", stopped="Stopped; nothing was kept.")
 _SEARCH = JobKind("method_search", stopped="Stopped.")
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Answer one question about methods.
 
     Args:
-        asked: ``action`` and its fields. ``methods`` lists them. ``method`` describes the one of
+        payload: ``action`` and its fields. ``methods`` lists them. ``method`` describes the one of
             this ``name``, downloaded only if ``fetch`` is true. ``method_search`` lists the hub's
             methods. ``method_trust`` takes a ``name``
             and the ``sha256`` that was shown. ``method_files`` reads the files of a user's own
@@ -89,7 +89,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         "method_save": _save_method_file,
         "method_check": _poll_check,
     }
-    return acts[asked["action"]](asked)
+    return acts[payload["action"]](payload)
 
 
 def describe_sandbox() -> str:
@@ -114,8 +114,8 @@ def describe_sandbox() -> str:
     return join_messages([exposed, limits])
 
 
-def _list_methods(asked: Mapping[str, Any]) -> dict[str, Any]:
-    del asked
+def _list_methods(payload: Mapping[str, Any]) -> dict[str, Any]:
+    del payload
     offers = sorted(list_offers().items(), key=lambda item: _KIND_ORDER.index(item[1].kind))
     return {
         "offers": [
@@ -129,11 +129,11 @@ def _list_methods(asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _open_method(asked: Mapping[str, Any]) -> dict[str, Any]:
-    name = asked.get("name")
-    if isinstance(name, str) and not is_local_method(name) and asked.get("fetch") is not True:
+def _open_method(payload: Mapping[str, Any]) -> dict[str, Any]:
+    name = payload.get("name")
+    if isinstance(name, str) and not is_local_method(name) and payload.get("fetch") is not True:
         return {"name": name, "to_fetch": True}
-    with JOBS.run(_FETCH, asked.get("press")) as job:
+    with JOBS.run(_FETCH, payload.get("press")) as job:
         return method_to_dict(find_method(name, job.cancelled))  # type: ignore[arg-type]
 
 
@@ -187,24 +187,24 @@ def _trust_problem(found: FoundMethod) -> str:
     return ""
 
 
-def _trust_method(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _trust_method(payload: Mapping[str, Any]) -> dict[str, Any]:
     _check_not_public("Methods are not confirmed on a public deployment; its owner lists them.")
-    found = find_method(asked.get("name"))  # type: ignore[arg-type]
+    found = find_method(payload.get("name"))  # type: ignore[arg-type]
     # The code may have changed since it was shown; only what was read is confirmed.
-    if found.method.sha256 == asked.get("sha256"):
+    if found.method.sha256 == payload.get("sha256"):
         trust_code(found.method.sha256)
         return method_to_dict(found)
     return {**method_to_dict(found), "changed": True}
 
 
-def _read_own_files(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _read_own_files(payload: Mapping[str, Any]) -> dict[str, Any]:
     _check_not_public("Methods are not changed on a public deployment; its owner lists them.")
-    return _own_method_state(asked.get("name"), read_method)
+    return _own_method_state(payload.get("name"), read_method)
 
 
-def _create_method(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _create_method(payload: Mapping[str, Any]) -> dict[str, Any]:
     _check_not_public("Methods are not made on a public deployment; its owner lists them.")
-    name, template = asked.get("name"), asked.get("template")
+    name, template = payload.get("name"), payload.get("template")
     if not isinstance(name, str) or "/" in name or name in ("", ".", ".."):
         raise MethodError(
             "name is not allowed: it must be 1 to 63 letters, digits, _ and -, a letter first."
@@ -213,10 +213,10 @@ def _create_method(asked: Mapping[str, Any]) -> dict[str, Any]:
     return _own_method_state(name, trust_own_method)
 
 
-def _save_method_file(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _save_method_file(payload: Mapping[str, Any]) -> dict[str, Any]:
     _check_not_public("Methods are not changed on a public deployment; its owner lists them.")
-    name, before = asked.get("name"), asked.get("before")
-    if save_file(name, asked.get("file"), asked.get("text"), before):
+    name, before = payload.get("name"), payload.get("before")
+    if save_file(name, payload.get("file"), payload.get("text"), before):
         return _own_method_state(name, trust_own_method)
     return {**_own_method_state(name, read_method), "changed": True}
 
@@ -237,9 +237,9 @@ def _own_method_state(name: Any, read: Callable[[Path], Any]) -> dict[str, Any]:
     }
 
 
-def _poll_check(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _poll_check(payload: Mapping[str, Any]) -> dict[str, Any]:
     _check_not_public("Methods are not checked on a public deployment; its owner lists them.")
-    return method_checks.poll_check(asked)
+    return method_checks.poll_check(payload)
 
 
 def _check_not_public(refusal: str) -> None:

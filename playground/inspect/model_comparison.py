@@ -24,11 +24,11 @@ _KIND = JobKind(
 )
 
 
-def act(asked: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
+def act(payload: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
     """Return both models' scores, as ``ModelComparison.to_dict``, and the table as ``csv``.
 
     Args:
-        asked: ``model``, the other model's name (empty for the run's own), and ``weights``, its
+        payload: ``model``, the other model's name (empty for the run's own), and ``weights``, its
             precision and placement as control values; ``press``, the id that stops it.
         trace: the run; its steps may be missing.
 
@@ -36,7 +36,7 @@ def act(asked: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
         EngineError: a value is not valid, the request was stopped, or another comparison is
             running.
     """
-    model, weights = asked.get("model") or None, asked.get("weights") or {}
+    model, weights = payload.get("model") or None, payload.get("weights") or {}
     if model is not None and not isinstance(model, str):
         raise ModelError(
             "Name the model to compare with: a name of the list, a hub id or a folder."
@@ -46,7 +46,7 @@ def act(asked: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
         raise ModelError(
             "That is the run's own model in the same number format; choose another one."
         )
-    with JOBS.run(_KIND, asked.get("press")) as job:
+    with JOBS.run(_KIND, payload.get("press")) as job:
         models = ModelLoader(job.cancelled, ignore_event)
         loaded = [models(Source.parse(name), held) for name, held in (own, other)]
         found = compare_models(trace, loaded[0], loaded[1], job.cancelled)

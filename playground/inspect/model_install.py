@@ -24,11 +24,11 @@ _INSTALLS = SharedWork()
 _PROGRESS: dict[str, dict[str, Any]] = {}
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Install a model, or return how far its installation is.
 
     Args:
-        asked: ``action``, the model's ``name`` and, to install it, the id ``press`` and the page's
+        payload: ``action``, the model's ``name`` and, to install it, the id ``press`` and the page's
             ``language``.
 
     Returns:
@@ -40,16 +40,16 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         ModelError: this deployment is public, or the model cannot be fetched.
         StoppedError: the visitor stopped it, or left.
     """
-    name = str(asked.get("name"))[:64]
+    name = str(payload.get("name"))[:64]
     if SETTINGS.public:
         raise ModelError("Models are not installed from a public page; its owner lists them.")
-    if asked.get("action") == "install_progress":
+    if payload.get("action") == "install_progress":
         return dict(_PROGRESS.get(name, {}))
-    with JOBS.run(_INSTALL, asked.get("press")) as job:
+    with JOBS.run(_INSTALL, payload.get("press")) as job:
         _INSTALLS.run(name, partial(_install, name), job.cancelled)
     spec = page_spec()
     changed = {part: spec[part] for part in ("models", "drafts", "installable")}
-    language = asked.get("language")
+    language = payload.get("language")
     known = language in languages.other_languages()
     return dict(translate_spec(changed, language)) if known else changed
 

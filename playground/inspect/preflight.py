@@ -14,11 +14,11 @@ from playground.forms.form import form_weights, read_strategy
 ACTIONS = ("preflight",)
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the details of a model without loading it.
 
     Args:
-        asked: The ``model``; the ``strategy`` whose form names it; and its ``params``, which
+        payload: The ``model``; the ``strategy`` whose form names it; and its ``params``, which
             include how the weights are loaded. With ``here`` the hub is not queried, and a remote
             model has no details.
 
@@ -29,11 +29,11 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: One sentence naming the problem.
     """
-    strategy = read_strategy(asked)
-    said = form_weights(strategy, asked.get("params") or {})
+    strategy = read_strategy(payload)
+    said = form_weights(strategy, payload.get("params") or {})
     held, _ = parse_weights(said, strategy.name, assistant=True)
-    source = Source.parse(asked.get("model"))
-    if asked.get("here") and source.folder() is None:
+    source = Source.parse(payload.get("model"))
+    if payload.get("here") and source.folder() is None:
         return {"told": [], "notes": []}
     found = preflight(source, held)
     speech = None if found.speech is None else dataclasses.asdict(found.speech)

@@ -14,30 +14,30 @@ from engine.trace.records import Trace
 _MAX_INT = 2**31
 
 
-def read_int_field(asked: Mapping[str, Any], name: str) -> int | None:
+def read_int_field(payload: Mapping[str, Any], name: str) -> int | None:
     """Return an integer field from 0 to 2^31 - 1, or None if it is absent.
 
     Raises:
         ParameterError: the value is not such an integer.
     """
-    value = asked.get(name)
+    value = payload.get(name)
     if value is not None and (type(value) is not int or not 0 <= value < _MAX_INT):
         raise ParameterError(name, value, "it must be a whole number from 0")
     return value
 
 
-def find_run(asked: Mapping[str, Any]) -> CachedRun | Trace | None:
+def find_run(payload: Mapping[str, Any]) -> CachedRun | Trace | None:
     """Return the run that a question names, or None if its logits are no longer cached.
 
     Args:
-        asked: ``run``, the id of a run decoded here, or ``trace``, a trace as JSON values.
+        payload: ``run``, the id of a run decoded here, or ``trace``, a trace as JSON values.
 
     Raises:
         EngineError: ``trace`` is not a valid trace.
     """
-    data = asked.get("trace")
+    data = payload.get("trace")
     if data is None:
-        run_id = asked.get("run")
+        run_id = payload.get("run")
         return LOGITS_CACHE.get(run_id) if isinstance(run_id, str) else None
     try:
         # A trace from a page must obey the rules of a trace file: no NaN.

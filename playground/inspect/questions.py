@@ -56,7 +56,7 @@ _QUESTION_MODULES = (
     dial_map,
     tune_plan,
 )
-"""Modules that answer further actions. Each has ``ACTIONS`` and ``act(asked)``."""
+"""Modules that answer further actions. Each has ``ACTIONS`` and ``act(payload)``."""
 _VERIFY = JobKind("verify")
 
 
@@ -77,22 +77,22 @@ def format_reply(number: Any, **values: Any) -> str:
 
 def _handle_event(event: gr.EventData) -> str:
     set_current_visitor()
-    asked = hide_foreign_media(event_data(event))
-    number = asked.get("id")
+    payload = hide_foreign_media(event_data(event))
+    number = payload.get("id")
     lazy_imports.wait_until_loaded()
     try:
-        return format_reply(number, **answer_question(asked))
+        return format_reply(number, **answer_question(payload))
     except Cancelled:
         return format_reply(number, superseded=True)
     except BaseException as error:  # without a reply the page would wait for ever
         return format_reply(number, error=error_message(error))
 
 
-def answer_question(asked: Mapping[str, Any]) -> dict[str, Any]:
+def answer_question(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Answer one question of the page.
 
     Args:
-        asked: ``action`` and its fields. ``files`` returns exported texts by path, and the reason
+        payload: ``action`` and its fields. ``files`` returns exported texts by path, and the reason
             if there is no pipeline. ``verify`` runs the code of ``form`` generate or pipeline.
             ``beside`` scores a run with another model (see ``model_comparison.act``). These three take a
             ``trace`` as JSON values whose steps may be left out. ``stop`` stops the job with the
@@ -104,31 +104,31 @@ def answer_question(asked: Mapping[str, Any]) -> dict[str, Any]:
         EngineError: One sentence naming what is not valid.
         Cancelled: The same part of the page has asked again.
     """
-    action = asked.get("action")
+    action = payload.get("action")
     if action == "files":
-        trace = parse_trace(asked.get("trace"))
+        trace = parse_trace(payload.get("trace"))
         files = {**export_files(trace), CONFIG: generation_config_text(trace)}
         return {"files": files, "no_pipeline": pipeline_refusal(trace)}
     if action == "verify":
-        return _verify_code(asked)
+        return _verify_code(payload)
     if action == "beside":
-        return model_comparison.act(asked, parse_trace(asked.get("trace")))
+        return model_comparison.act(payload, parse_trace(payload.get("trace")))
     if action == "stop":
-        JOBS.stop(str(asked.get("press", "")))
+        JOBS.stop(str(payload.get("press", "")))
         return {}
     if action == "state":
-        return {"state": run_state_or_empty(str(asked.get("run", ""))[:64])}
+        return {"state": run_state_or_empty(str(payload.get("run", ""))[:64])}
     if action == "link":
-        return open_link(str(asked.get("search", "")), asked.get(VISITOR_FIELD))
+        return open_link(str(payload.get("search", "")), payload.get(VISITOR_FIELD))
     room = next((room for room in _QUESTION_MODULES if action in room.ACTIONS), None)
     if room is not None:
-        return room.act(asked)
+        return room.act(payload)
     raise ParameterError("action", action, "there is no such question")
 
 
-def _verify_code(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _verify_code(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Run the exported code, until it is stopped or its page is gone."""
-    form = str(asked.get("form", "generate"))[:20]
-    with JOBS.run(_VERIFY, asked.get("press")) as job:
-        found = verify_export(parse_trace(asked.get("trace")), job.cancelled.is_set, form)
+    form = str(payload.get("form", "generate"))[:20]
+    with JOBS.run(_VERIFY, payload.get("press")) as job:
+        found = verify_export(parse_trace(payload.get("trace")), job.cancelled.is_set, form)
     return {"equal": found.equal, "seconds": found.seconds, "message": found.message}

@@ -19,11 +19,11 @@ ACTIONS = ("special_tokens",)
 _KIND = JobKind("special_tokens", slots=2, wait_s=QUESTION_WAIT_S, busy=OTHERS_ASK_MESSAGE)
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return how a prompt is read with its special tokens as text and as tokens.
 
     Args:
-        asked: ``model``, its name, and ``prompt`` or ``messages`` with ``template`` as in a request;
+        payload: ``model``, its name, and ``prompt`` or ``messages`` with ``template`` as in a request;
             ``chat``, whether a prompt is a text that continues the answer to messages.
 
     Returns:
@@ -34,42 +34,44 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: One sentence naming what is not valid.
     """
-    model, prompt, messages = (asked.get(name) for name in ("model", "prompt", "messages"))
+    model, prompt, messages = (payload.get(name) for name in ("model", "prompt", "messages"))
     if messages is None:
         check_prompt(prompt)
     else:
-        check_messages(messages, asked.get("template"))
+        check_messages(messages, payload.get("template"))
     if not isinstance(model, str) or not model:
         raise ModelError("Choose a model: each has its own special tokens.")
     with JOBS.run(_KIND):
         read = load_tokenizer_only(Source.parse(model))
-        names = _spelled_names(read, asked)
+        names = _spelled_names(read, payload)
         if not names:
             return {"names": []}
         return {
             "names": names,
-            "usual": default_special_tokens(chat=messages is not None or asked.get("chat") is True),
-            **{reading: _read_as(read, asked, reading) for reading in SPECIAL_TOKENS},
+            "usual": default_special_tokens(
+                chat=messages is not None or payload.get("chat") is True
+            ),
+            **{reading: _read_as(read, payload, reading) for reading in SPECIAL_TOKENS},
         }
 
 
-def _spelled_names(read: TokenizerOnly, asked: Mapping[str, Any]) -> list[str]:
+def _spelled_names(read: TokenizerOnly, payload: Mapping[str, Any]) -> list[str]:
     """Return the special tokens that a prompt or its messages spell, each once."""
-    if asked.get("messages") is None:
-        return list(dict.fromkeys(find_special_tokens(read.tokenizer, asked["prompt"])))
-    chat = render_conversation(asked["messages"], asked.get("template"), read)
-    said = "\n".join(str(message.get("content") or "") for message in asked["messages"])
+    if payload.get("messages") is None:
+        return list(dict.fromkeys(find_special_tokens(read.tokenizer, payload["prompt"])))
+    chat = render_conversation(payload["messages"], payload.get("template"), read)
+    text = "\n".join(str(message.get("content") or "") for message in payload["messages"])
     names = special_token_names(read.tokenizer).values()
-    return [name for name in names if name in said] if chat.literal_tokens else []
+    return [name for name in names if name in text] if chat.literal_tokens else []
 
 
-def _read_as(read: TokenizerOnly, asked: Mapping[str, Any], reading: str) -> dict[str, Any]:
-    messages = asked.get("messages")
+def _read_as(read: TokenizerOnly, payload: Mapping[str, Any], reading: str) -> dict[str, Any]:
+    messages = payload.get("messages")
     try:
         if messages is None:
-            ids = encode_prompt(read.tokenizer, asked["prompt"], reading)
+            ids = encode_prompt(read.tokenizer, payload["prompt"], reading)
         else:
-            ids = render_conversation(messages, asked.get("template"), read, reading).ids
+            ids = render_conversation(messages, payload.get("template"), read, reading).ids
     except ParameterError as error:
         return {"refused": str(error)}
     return {"tokens": list_tokens(read, ids)}

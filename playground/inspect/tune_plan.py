@@ -11,14 +11,14 @@ from playground.forms.tune_form import read_table_form
 ACTIONS = ("tune_plan",)
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the number of ``runs``, and the expected ``seconds``, None if nothing has run yet.
 
     Args:
-        asked: see ``read_table_form``.
+        payload: see ``read_table_form``.
 
     Raises:
         EngineError: one sentence on what is wrong.
     """
-    plan = read_table_form(asked)
+    plan = read_table_form(payload)
     return {"runs": len(plan.cells), "seconds": estimate_seconds(plan)}

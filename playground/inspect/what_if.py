@@ -44,11 +44,11 @@ ACTIONS = ("what_if", "what_if_first", "step_scores")
 _KIND = JobKind("what_if", slots=2, latest_only=True)
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Answer one what-if question.
 
     Args:
-        asked: ``action``, one of ACTIONS; ``run``, the id of a recent run, or its ``trace`` as JSON
+        payload: ``action``, one of ACTIONS; ``run``, the id of a recent run, or its ``trace`` as JSON
             values (only the step in question needs candidates); ``step`` from 0; ``params``, values
             of controls; ``off`` and ``order``, names of processors; ``press``, an id;
             an earlier question with it is cancelled.
@@ -62,18 +62,18 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         EngineError: One sentence naming the problem.
     """
     answers = {"what_if_first": _find_first_change, "step_scores": _send_step_scores}
-    make = answers.get(str(asked.get("action")), _answer_step)
+    make = answers.get(str(payload.get("action")), _answer_step)
     try:
-        with JOBS.run(_KIND, asked.get("press")) as job:
-            return run_in_thread(lambda: make(asked, job.cancelled))
+        with JOBS.run(_KIND, payload.get("press")) as job:
+            return run_in_thread(lambda: make(payload, job.cancelled))
     except RunNotCachedError as error:
         return {"forgotten": str(error)}
 
 
-def _answer_step(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
+def _answer_step(payload: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
     del cancelled
-    place = _find_place(asked)
-    request = _read_request(place.run, asked)
+    place = _find_place(payload)
+    request = _read_request(place.run, payload)
     found = build_what_if_report(place, request)
     values = to_parameters(request)
     ids = {found.token_id, found.recorded, *(o.token_id for o in found.options)}
@@ -110,9 +110,9 @@ def _answer_step(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[s
     }
 
 
-def _find_first_change(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
-    run = _find_place(asked).run
-    found = scan_run(run, _read_request(run, asked), cancelled)
+def _find_first_change(payload: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
+    run = _find_place(payload).run
+    found = scan_run(run, _read_request(run, payload), cancelled)
     first = found.first
     return {
         "first": None
@@ -124,13 +124,13 @@ def _find_first_change(asked: Mapping[str, Any], cancelled: threading.Event) -> 
     }
 
 
-def _send_step_scores(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
+def _send_step_scores(payload: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
     """Answer with arrays of float32 in base64, least significant byte first.
 
     ``scores`` is None if the page cannot decide the step; equal ``logits`` are left out.
     """
     del cancelled
-    place = _find_place(asked)
+    place = _find_place(payload)
     found = compute_step_scores(place)
     if found is None:
         return {"scores": None}
@@ -144,22 +144,22 @@ def _send_step_scores(asked: Mapping[str, Any], cancelled: threading.Event) -> d
     }
 
 
-def _find_place(asked: Mapping[str, Any]) -> StepRef:
+def _find_place(payload: Mapping[str, Any]) -> StepRef:
     """Return the step in question. An embedded model is loaded for it, as that takes a moment only."""
-    run = find_run(asked)
+    run = find_run(payload)
     if isinstance(run, Trace) and find_recorded_model(run.model) is None:
         entry = CATALOGUE.get(run.model.id)
         if entry is not None and entry.embedded:
             load(entry.name)
-    return find_logits(run, asked.get("step"))
+    return find_logits(run, payload.get("step"))
 
 
 def _encode_floats(values: torch.Tensor) -> str:
     return base64.b64encode(values.numpy().astype("<f4").tobytes()).decode("ascii")
 
 
-def _read_request(run: CachedRun, asked: Mapping[str, Any]) -> ChangedRun:
-    given = asked.get("params") or {}
+def _read_request(run: CachedRun, payload: Mapping[str, Any]) -> ChangedRun:
+    given = payload.get("params") or {}
     if not isinstance(given, Mapping):
         raise ParameterError("params", given, "it must be an object of names and values")
     kinds = params_of(run.strategy.config)
@@ -167,7 +167,7 @@ def _read_request(run: CachedRun, asked: Mapping[str, Any]) -> ChangedRun:
         n: controls.from_control(n, kinds[n], v) if n in kinds else v for n, v in given.items()
     }
     return apply_change(
-        run, SettingsChange(params, asked.get("off") or (), asked.get("order") or ())
+        run, SettingsChange(params, payload.get("off") or (), payload.get("order") or ())
     )
 
 
@@ -179,8 +179,8 @@ def _changed_params(run: CachedRun, request: ChangedRun) -> list[str]:
 
 def _form_values(run: CachedRun, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the control values of a run's settings, changed by ``params``."""
-    held = weights_from_trace(run.header)
-    return control_values(run.strategy, {**config_to_dict(run.config), **params}, held)
+    weights = weights_from_trace(run.header)
+    return control_values(run.strategy, {**config_to_dict(run.config), **params}, weights)
 
 
 def _token_pieces(run: CachedRun, ids: set[int]) -> dict[str, str]:

@@ -17,11 +17,11 @@ ACTIONS = ("why", _PROBABILITY_ACTION)
 _KIND = JobKind("why", slots=2, wait_s=QUESTION_WAIT_S, busy=OTHERS_ASK_MESSAGE)
 
 
-def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+def act(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Answer one question.
 
     Args:
-        asked: ``action``, why or odds (the model's probability of the ``text``); ``run``, the id of
+        payload: ``action``, why or odds (the model's probability of the ``text``); ``run``, the id of
             a run of this server, or ``trace``, a run as JSON values up to the step; ``step`` from
             0; one of ``token_id``, ``text`` and ``node_id``, or none of them for the token that was
             chosen; ``at``, a position in a round of drafting; ``quick``, whether an answer from the
@@ -34,27 +34,27 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: One sentence naming what is wrong.
     """
-    run = find_run(asked)
+    run = find_run(payload)
     if run is None:
         return {"forgotten": True}
-    text = asked.get("text")
+    text = payload.get("text")
     if text is not None and not isinstance(text, str):
         raise ParameterError("text", text, "it must be text")
-    if asked.get("action") == _PROBABILITY_ACTION:
-        step = read_int_field(asked, "step") or 0
+    if payload.get("action") == _PROBABILITY_ACTION:
+        step = read_int_field(payload, "step") or 0
         with JOBS.run(_KIND):
             return {"odds": dataclasses.asdict(score_typed_text(run, step, text or ""))}
     question = StepQuestion(
-        step=read_int_field(asked, "step") or 0,
-        token_id=read_int_field(asked, "token_id"),
+        step=read_int_field(payload, "step") or 0,
+        token_id=read_int_field(payload, "token_id"),
         text=text,
-        node_id=read_int_field(asked, "node_id"),
-        at=read_int_field(asked, "at"),
-        quick=asked.get("quick") is True,
+        node_id=read_int_field(payload, "node_id"),
+        at=read_int_field(payload, "at"),
+        quick=payload.get("quick") is True,
     )
     with JOBS.run(_KIND):
-        answer, said = answer_question(run, question)
-    told = {f.name: getattr(answer, f.name) for f in dataclasses.fields(answer)}
-    del told["claim"]
+        answer, note = answer_question(run, question)
+    fields = {f.name: getattr(answer, f.name) for f in dataclasses.fields(answer)}
+    del fields["claim"]
     facts = [dataclasses.asdict(fact) for fact in answer.facts]
-    return {"answer": {**told, "facts": facts, "said": said}}
+    return {"answer": {**fields, "facts": facts, "said": note}}

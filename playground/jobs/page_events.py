@@ -51,29 +51,29 @@ def _make_handler(kind: JobKind, kinds: list[type]) -> Callable[[gr.EventData], 
     return handler
 
 
-def _read_job(kind: JobKind, asked: dict[str, Any]) -> Iterator[Any]:
+def _read_job(kind: JobKind, payload: dict[str, Any]) -> Iterator[Any]:
     """Yield the messages that the page lacks."""
-    job_id = str(asked.get("press") or uuid.uuid4().hex)[:64]
-    if asked.get("resume") is not True:
-        yield from JOBS.start(kind, job_id, asked).read(current_session())
+    job_id = str(payload.get("press") or uuid.uuid4().hex)[:64]
+    if payload.get("resume") is not True:
+        yield from JOBS.start(kind, job_id, payload).read(current_session())
         return
     job = JOBS.find(job_id)
     if job is None:
-        work = kind.take_over(asked)
+        work = kind.take_over(payload)
         if work is None:
-            unknown = kind.unknown(asked)
+            unknown = kind.unknown(payload)
             own = isinstance(unknown, dict)
-            yield TabMessage({**unknown, **kind.about(asked)}) if own else unknown
+            yield TabMessage({**unknown, **kind.about(payload)}) if own else unknown
             return
-        job = JOBS.start(kind, job_id, asked, work)
+        job = JOBS.start(kind, job_id, payload, work)
     for message in job.read(current_session()):
-        if not _has_received(asked, message):
+        if not _has_received(payload, message):
             yield message
 
 
-def _has_received(asked: dict[str, Any], message: Any) -> bool:
-    """Return True for a message of the page's run with seq < ``asked["next"]``."""
-    following = asked.get("next")
+def _has_received(payload: dict[str, Any], message: Any) -> bool:
+    """Return True for a message of the page's run with seq < ``payload["next"]``."""
+    following = payload.get("next")
     if not isinstance(message, RunMessage) or type(following) is not int:
         return False
-    return message.run == asked.get("run") and message.seq < following
+    return message.run == payload.get("run") and message.seq < following

@@ -44,7 +44,7 @@ _MAX_STOPPED = 64
 _MAX_ID_CHARS = 64
 _POLL_S = 0.05
 
-Asked = Mapping[str, Any]
+Payload = Mapping[str, Any]
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
@@ -52,8 +52,8 @@ def _failure(error: BaseException) -> dict[str, Any]:
     return {"kind": "failed", "error": error_message(error), **stopped}
 
 
-def _unknown_job(asked: Asked) -> dict[str, Any]:
-    del asked
+def _unknown_job(payload: Payload) -> dict[str, Any]:
+    del payload
     return {"kind": "failed", "error": ENDED_MESSAGE}
 
 
@@ -93,17 +93,17 @@ class JobKind:
     """
 
     name: str
-    messages: Callable[[PageJob, Asked], Iterator[Any]] | None = None
+    messages: Callable[[PageJob, Payload], Iterator[Any]] | None = None
     slots: int | None = None
     wait_s: float | None = None
     busy: str = ""
     latest_only: bool = False
     reconnects: bool = True
     stopped: str = _STOPPED_MESSAGE
-    about: Callable[[Asked], dict[str, Any]] = lambda asked: {}
+    about: Callable[[Payload], dict[str, Any]] = lambda payload: {}
     failure: Callable[[BaseException], Any] = _failure
-    unknown: Callable[[Asked], Any] = _unknown_job
-    take_over: Callable[[Asked], Callable[[PageJob], Iterator[Any]] | None] = lambda asked: None
+    unknown: Callable[[Payload], Any] = _unknown_job
+    take_over: Callable[[Payload], Callable[[PageJob], Iterator[Any]] | None] = lambda payload: None
 
 
 class _StopSignal(threading.Event):
@@ -220,7 +220,7 @@ class JobRegistry:
         self,
         kind: JobKind,
         job_id: str,
-        asked: Asked,
+        payload: Payload,
         work: Callable[[PageJob], Iterator[Any]] | None = None,
     ) -> PageJob:
         """Return the job with this id; start it in a thread if there is none.
@@ -228,7 +228,7 @@ class JobRegistry:
         Args:
             kind: its declaration.
             job_id: the page's id.
-            asked: what the page sent.
+            payload: what the page sent.
             work: what to do instead of ``kind.messages``.
         """
         assert kind.messages is not None
@@ -240,10 +240,10 @@ class JobRegistry:
             announced = LISTENERS.is_announced(job_id)
             job = PageJob(kind, job_id, current_session(), expected=announced)
             self._add(job)
-        messages = work(job) if work else kind.messages(job, asked)
+        messages = work(job) if work else kind.messages(job, payload)
         # The visitor is a context variable of this thread; a new thread would start without it.
         run = copy_context().run
-        arguments = (self._send_messages, job, asked, messages)
+        arguments = (self._send_messages, job, payload, messages)
         threading.Thread(target=run, args=arguments, daemon=True).start()
         return job
 
@@ -335,9 +335,9 @@ class JobRegistry:
         finally:
             slots.release()
 
-    def _send_messages(self, job: PageJob, asked: Asked, messages: Iterator[Any]) -> None:
+    def _send_messages(self, job: PageJob, payload: Payload, messages: Iterator[Any]) -> None:
         """Body of a job's thread: a page gets a last message after every error."""
-        about = job.kind.about(asked)
+        about = job.kind.about(payload)
 
         def add(message: Any) -> None:
             job.add(TabMessage({**message, **about}) if isinstance(message, dict) else message)

@@ -116,8 +116,8 @@ class Room:
             if self.state.locked:
                 raise RoomError("This classroom is locked. Ask your teacher to unlock it.", 403)
             if len(people) >= self.most_people:
-                gone = next((one for one in people if self._is_idle(one)), None)
-                if gone is None:
+                idle = next((one for one in people if self._is_idle(one)), None)
+                if idle is None:
                     raise RoomError(
                         Message(
                             "This room is full: it holds {most_people} people.",
@@ -125,7 +125,7 @@ class Room:
                         ),
                         403,
                     )
-                del people[gone]
+                del people[idle]
             people[participant] = None
             self._notify_counts()
 

@@ -86,13 +86,13 @@ class RoomRoutes:
     @_answer_errors
     async def open(self, request: Request) -> Response:
         """Open a room for a lesson."""
-        asked = await _read_request(request, lesson=..., language="en", card=1)
+        fields = await _read_request(request, lesson=..., language="en", card=1)
         # In a thread, since the lesson's recorded runs are read from disk.
         room, secret = await asyncio.to_thread(
             self.rooms.open,
-            asked["lesson"],
-            asked["language"],
-            asked["card"],
+            fields["lesson"],
+            fields["language"],
+            fields["card"],
             _request_address(request),
         )
         return _json_response({"code": room.state.code, "secret": secret}, 201)
@@ -138,11 +138,11 @@ class RoomRoutes:
     @_answer_errors
     async def vote(self, request: Request) -> Response:
         """Count a bet."""
-        asked = await _read_request(request, card=..., answer=...)
+        fields = await _read_request(request, card=..., answer=...)
         code, known = request.path_params["code"], request.cookies.get(_COOKIE, "")
-        bet = asked["card"], asked["answer"]
+        bet = fields["card"], fields["answer"]
         await asyncio.to_thread(self.rooms.vote, code, known, _request_address(request), *bet)
-        return _json_response({"card": asked["card"], "answer": asked["answer"]})
+        return _json_response({"card": fields["card"], "answer": fields["answer"]})
 
     @_answer_errors
     async def events(self, request: Request) -> Response:
@@ -168,14 +168,14 @@ class RoomRoutes:
     @_answer_errors
     async def teach(self, request: Request) -> Response:
         """Perform a teacher's action; ``qr`` returns the room's address as rows of a QR code."""
-        asked = await _read_request(request, act=..., card=None, address="")
+        fields = await _read_request(request, act=..., card=None, address="")
         code, secret = request.path_params["code"], request.headers.get(SECRET_HEADER, "")
-        if asked["act"] != "qr":
-            act = asked["act"], asked["card"]
+        if fields["act"] != "qr":
+            act = fields["act"], fields["card"]
             await asyncio.to_thread(self.rooms.teach, code, secret, _request_address(request), *act)
             return _json_response({})
         await asyncio.to_thread(self.rooms.find_as_teacher, code, secret, _request_address(request))
-        address = asked["address"]
+        address = fields["address"]
         if not isinstance(address, str) or not address.endswith(f"/room/{code}"):
             raise RoomError("address has to be the one of this room.", 400)
         try:
@@ -229,5 +229,5 @@ def _is_secure(request: Request) -> bool:
 
     The proxy's header is safe to trust for one's own cookie.
     """
-    said = request.headers.get("x-forwarded-proto", request.url.scheme)
-    return said.split(",")[0].strip() == "https"
+    scheme = request.headers.get("x-forwarded-proto", request.url.scheme)
+    return scheme.split(",")[0].strip() == "https"

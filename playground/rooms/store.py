@@ -35,7 +35,7 @@ class DatabaseRoomStore(RoomStore):
     def __init__(self, database: Database, presence: ProcessPresence | None = None) -> None:
         super().__init__()
         self.database, self.presence = database, presence or ProcessPresence(database)
-        self._told: set[tuple[str, str]] = set()
+        self._written_listeners: set[tuple[str, str]] = set()
 
     def add(self, state: RoomState) -> bool:
         """Store a new room; return whether its code was free."""
@@ -106,7 +106,7 @@ class DatabaseRoomStore(RoomStore):
     def sync_listeners(self, listeners: Mapping[str, Set[str]]) -> dict[str, int]:
         """Publish who listens through this process, and return the versions of these rooms."""
         self.presence.start_heartbeat()
-        told = {(code, person) for code, people in listeners.items() for person in people}
+        current = {(code, person) for code, people in listeners.items() for person in people}
         table, rooms = tables.LISTENERS.c, tables.ROOMS.c
         gone = (
             sa.select(table.code)
@@ -115,28 +115,28 @@ class DatabaseRoomStore(RoomStore):
         )
         with self.database.read_transaction() as db:
             left = {*db.execute(gone).scalars()}
-        if told != self._told or left:
+        if current != self._written_listeners or left:
             with self.database.write_transaction() as db:
-                self._write_listeners(db, told, left)
-            self._told = told
-        asked = sa.select(rooms.code, rooms.version).where(rooms.code.in_(list(listeners)))
+                self._write_listeners(db, current, left)
+            self._written_listeners = current
+        versions = sa.select(rooms.code, rooms.version).where(rooms.code.in_(list(listeners)))
         with self.database.read_transaction() as db:
-            return {room.code: room.version for room in db.execute(asked)}
+            return {room.code: room.version for room in db.execute(versions)}
 
     def _write_listeners(
-        self, db: sa.Connection, told: set[tuple[str, str]], left: set[str]
+        self, db: sa.Connection, current: set[tuple[str, str]], left: set[str]
     ) -> None:
         """Update the listeners of this and of dead processes, and increase the rooms' versions."""
         table, rooms, own = tables.LISTENERS, tables.ROOMS.c, self.database.process
-        changed = left | {code for code, _ in told ^ self._told}
+        changed = left | {code for code, _ in current ^ self._written_listeners}
         # Rows are locked in one order, so that two processes cannot deadlock.
         here = sa.select(rooms.code).where(rooms.code.in_(changed)).order_by(rooms.code)
         there = {*db.execute(here.with_for_update()).scalars()}
         db.execute(sa.delete(table).where(table.c.process.not_in(self.presence.select_alive_ids())))
-        for code, person in self._told - told:
+        for code, person in self._written_listeners - current:
             its = (table.c.code == code, table.c.person == person, table.c.process == own)
             db.execute(sa.delete(table).where(*its))
-        new = [{"code": c, "person": p, "process": own} for c, p in told if c in there]
+        new = [{"code": c, "person": p, "process": own} for c, p in current if c in there]
         if new:
             db.execute(self.database.insert(table).on_conflict_do_nothing(), new)
         more = sa.update(tables.ROOMS).where(rooms.code.in_(there))

@@ -263,8 +263,8 @@ def _skip_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _finish_values(trace: Trace, left: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return the trace fields known at the end, with the notes on models unloaded for this run."""
     rest = to_dict({k: getattr(trace, k) for k in _FINISH_FIELDS})
-    said = [Message("{fault}.", fault=one) for of_one in left.values() for one in of_one]
-    return rest | {"notes": [*trace.notes, *said]}
+    faults = [Message("{fault}.", fault=one) for of_one in left.values() for one in of_one]
+    return rest | {"notes": [*trace.notes, *faults]}
 
 
 def _header_values(header: Any) -> dict[str, Any]:
@@ -277,9 +277,9 @@ def run_state(run_id: str) -> str:
     return state_from_messages(run_id, JOBS.run_messages(run_id))
 
 
-def stored_state(asked: Mapping[str, Any]) -> str:
+def stored_state(payload: Mapping[str, Any]) -> str:
     """Return the state of the run that a resuming page names."""
-    return run_state(str(asked.get("run", ""))[:64])
+    return run_state(str(payload.get("run", ""))[:64])
 
 
 def state_from_messages(run_id: str, texts: Iterable[str]) -> str:

@@ -24,14 +24,14 @@ _POLL_S = 0.4
 _SEARCHING_MESSAGE = {"phase": "starting", "says": "Looking for what ran here…"}
 
 
-def take_over(asked: Mapping[str, Any], key: str) -> Callable[[PageJob], Iterator[str]] | None:
+def take_over(payload: Mapping[str, Any], key: str) -> Callable[[PageJob], Iterator[str]] | None:
     """Return the work that goes on with another process's run, or None if that is not possible.
 
     Args:
-        asked: what the page sent; ``press`` and ``run`` must match the stored run.
+        payload: what the page sent; ``press`` and ``run`` must match the stored run.
         key: the tab that shows the run.
     """
-    run_id, press = str(asked.get("run", ""))[:64], str(asked.get("press", ""))
+    run_id, press = str(payload.get("run", ""))[:64], str(payload.get("press", ""))
     if not run_id or not press:
         return None
     known = JOURNAL.find_stored(run_id)
@@ -40,7 +40,7 @@ def take_over(asked: Mapping[str, Any], key: str) -> Callable[[PageJob], Iterato
         return None
     try:
         again = Press(press, json.loads(known.asked))
-        request = run_request(again.asked)
+        request = run_request(again.payload)
     except EngineError:
         return None
     return lambda job: _follow_run(job, run_id, key, request, again)
@@ -50,16 +50,16 @@ def _follow_run(
     job: PageJob, run_id: str, key: str, request: DecodeRequest, press: Press
 ) -> Iterator[str]:
     """Stream the messages another process stored for a run; take it over if that process dies."""
-    told = 0
+    sent_count = 0
     while (known := JOURNAL.find_stored(run_id)) is not None:
-        yield from known.texts[told:]
-        told = len(known.texts)
+        yield from known.texts[sent_count:]
+        sent_count = len(known.texts)
         if known.ended:
             return
         # ``claim`` is one conditional update of the run's row, so it succeeds in one process only.
         claimed = None if known.lives else JOURNAL.claim(run_id, known)
         if claimed is not None:
-            yield from claimed.texts[told:]
+            yield from claimed.texts[sent_count:]
             yield from _continue_run(job, run_id, claimed, request, press)
             return
         # Gradio notices a closed tab only when it sends something.

@@ -55,9 +55,9 @@ def app_version() -> str:
 @cache
 def commit_hash() -> str:
     """Return the commit that runs, from PLAYGROUND_COMMIT or git, or ``UNKNOWN``."""
-    said = os.environ.get("PLAYGROUND_COMMIT", "")
-    if said:
-        return said[:40]
+    commit = os.environ.get("PLAYGROUND_COMMIT", "")
+    if commit:
+        return commit[:40]
     if IS_PACKAGE:  # git would name the commit of a repository that the package is installed in
         return UNKNOWN
     try:

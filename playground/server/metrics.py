@@ -141,8 +141,8 @@ class MetricsCollector:
     def collect(self) -> Iterator[Any]:
         """Yield one metric family for every metric."""
         yield from _metric_families(PREFIX, ENGINE_METRICS, (), {(): run_counters.snapshot()})
-        said = {(name,): numbers for name, numbers in self.reports.recent().items()}
-        yield from _metric_families(REPLICA_PREFIX, REPLICA_METRICS, ("replica",), said)
+        counts = {(name,): numbers for name, numbers in self.reports.recent().items()}
+        yield from _metric_families(REPLICA_PREFIX, REPLICA_METRICS, ("replica",), counts)
         streams, sessions = LISTENERS.count_open()
         open_rooms, people = self.count_rooms()
         own = (
@@ -163,7 +163,7 @@ def _metric_families(
     prefix: str,
     metrics: Iterable[Metric],
     labels: tuple[str, ...],
-    said: Mapping[tuple[str, ...], Mapping[str, Any]],
+    counts: Mapping[tuple[str, ...], Mapping[str, Any]],
 ) -> Iterator[Any]:
     """Yield the metric families of one or more engines.
 
@@ -171,9 +171,9 @@ def _metric_families(
         prefix: Prefix of the metric names.
         metrics: Metrics to include.
         labels: Label names that distinguish the engines.
-        said: Label values -> the engine's numbers, see ``counted.snapshot``.
+        counts: Label values -> the engine's numbers, see ``counted.snapshot``.
     """
-    values = {whose: _metric_values(numbers) for whose, numbers in said.items()}
+    values = {whose: _metric_values(numbers) for whose, numbers in counts.items()}
     for metric in metrics:
         samples = [
             ((*whose, *own), value)
@@ -184,26 +184,26 @@ def _metric_families(
         yield _make_family(prefix, metric, labels, samples)
 
 
-def _metric_values(said: Mapping[str, Any]) -> dict[str, list[tuple[tuple[str, ...], Any]]]:
+def _metric_values(counts: Mapping[str, Any]) -> dict[str, list[tuple[tuple[str, ...], Any]]]:
     """Map each metric name to its samples (label values, value), from an engine's numbers."""
-    ended = said["ended"].items()
+    ended = counts["ended"].items()
     return {
-        _RUNS_STARTED.name: _by_name(said["begun"]),
+        _RUNS_STARTED.name: _by_name(counts["begun"]),
         _RUNS_ENDED.name: [
             ((name, outcome), n) for name, ends in ended for outcome, n in ends.items()
         ],
-        _RUN_FAILURES.name: _by_name(said["failures"]),
-        _TOKENS.name: _by_name(said["tokens"]),
-        _DECODING_SECONDS.name: _by_name(said["decoding_s"]),
-        _RUNS_WAITING.name: [((), said["waiting"])],
-        _RUNS_DECODING.name: [((), said["going"])],
-        _QUEUE_S.name: [((), said["queue_s"])],
-        _LOAD_S.name: [((), said["load_s"])],
-        _FIRST_S.name: [((), said["first_token_s"])],
-        _QUEUE_PLACES.name: _by_name(said["line"]),
-        _MODELS.name: [((), said["models"])],
-        _MODEL_BYTES.name: [((), said["model_bytes"])],
-        _MEMORY.name: [((), said["memory_bytes"])],
+        _RUN_FAILURES.name: _by_name(counts["failures"]),
+        _TOKENS.name: _by_name(counts["tokens"]),
+        _DECODING_SECONDS.name: _by_name(counts["decoding_s"]),
+        _RUNS_WAITING.name: [((), counts["waiting"])],
+        _RUNS_DECODING.name: [((), counts["going"])],
+        _QUEUE_S.name: [((), counts["queue_s"])],
+        _LOAD_S.name: [((), counts["load_s"])],
+        _FIRST_S.name: [((), counts["first_token_s"])],
+        _QUEUE_PLACES.name: _by_name(counts["line"]),
+        _MODELS.name: [((), counts["models"])],
+        _MODEL_BYTES.name: [((), counts["model_bytes"])],
+        _MEMORY.name: [((), counts["memory_bytes"])],
     }
 
 
@@ -267,8 +267,8 @@ def collect_reports(reports: run_counters.ReplicaReports) -> None:
     if SETTINGS.engine != "local":
         from engine.serving import cluster
 
-        for said in cluster.collect_reports():
-            reports.add(f"{said['node']}:{said['pid']}", said["counted"])
+        for report in cluster.collect_reports():
+            reports.add(f"{report['node']}:{report['pid']}", report["counted"])
 
 
 def can_read_metrics(request: Request, token: str, public: bool) -> bool:
@@ -281,8 +281,12 @@ def can_read_metrics(request: Request, token: str, public: bool) -> bool:
         public: Whether this is a public deployment, where nobody may read them without a token.
     """
     if token:
-        said = request.headers.get("authorization", "")
-        given = said[len(_BEARER_PREFIX) :] if said.lower().startswith(_BEARER_PREFIX) else ""
+        authorization = request.headers.get("authorization", "")
+        given = (
+            authorization[len(_BEARER_PREFIX) :]
+            if authorization.lower().startswith(_BEARER_PREFIX)
+            else ""
+        )
         # Constant time, so that the token cannot be guessed from response times.
         return hmac.compare_digest(given.encode(), token.encode())
     passed_on = any(
@@ -304,11 +308,11 @@ def routes(count_rooms: Callable[[], tuple[int, int]]) -> list[Route]:
         collect_reports(run_counters.REPLICA_REPORTS)
         return render_metrics(numbers, accept)
 
-    async def told(request: Request) -> Response:
+    async def send_metrics(request: Request) -> Response:
         if not can_read_metrics(request, SETTINGS.metrics_token, SETTINGS.public):
             return PlainTextResponse("Not found", 404)
         accept = request.headers.get("accept", "")
         body, media = await run_in_threadpool(all_told, accept)
         return Response(body, media_type=media, headers={"Cache-Control": "no-store"})
 
-    return [Route("/metrics", told)]
+    return [Route("/metrics", send_metrics)]

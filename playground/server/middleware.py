@@ -201,16 +201,16 @@ class RequestGate:
 def _listening_session(scope: Any) -> str:
     """Return the session whose results a request streams, "" for none."""
     if scope["path"].startswith(_LISTEN_PATH):
-        asked = parse_qs(scope["query_string"].decode("latin1"))
-        return asked.get("session_hash", [""])[0][:MAX_SESSION_CHARS]
+        query = parse_qs(scope["query_string"].decode("latin1"))
+        return query.get("session_hash", [""])[0][:MAX_SESSION_CHARS]
     # For an API call the event id in the path serves as the session.
     return scope["path"].rpartition("/")[2] if scope["path"].startswith(CALL_PATH) else ""
 
 
 def _content_length(scope: Any) -> int:
     """Return the declared content length in bytes, or the largest allowed one if it is missing."""
-    said = dict(scope["headers"]).get(b"content-length", b"")
-    return int(said) if said.isdigit() else SETTINGS.max_trace_bytes
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    return int(length) if length.isdigit() else SETTINGS.max_trace_bytes
 
 
 def _is_cross_origin(scope: Any) -> bool:
@@ -246,16 +246,16 @@ class _DelayedStart:
     """Delays a response's start until its first body, since a stream may fail before it."""
 
     def __init__(self, send: Any) -> None:
-        self.send, self.held, self.started = send, None, False
+        self.send, self.first_message, self.started = send, None, False
 
     async def __call__(self, message: Any) -> None:
         """Forward a message; the response's start is sent just before the first body."""
         if message["type"] == "http.response.start":
-            self.held = message
+            self.first_message = message
             return
-        if self.held is not None:
-            await self.send(self.held)
-            self.held, self.started = None, True
+        if self.first_message is not None:
+            await self.send(self.first_message)
+            self.first_message, self.started = None, True
         await self.send(message)
 
     async def send_fallback(self, status: int, otherwise: bytes) -> None:

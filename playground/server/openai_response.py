@@ -129,24 +129,24 @@ class Envelope:
     """What all answers to one request have in common.
 
     Args:
-        asked: the request.
+        request: the request.
     """
 
-    asked: OpenAIRequest
+    request: OpenAIRequest
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     created: int = field(default_factory=lambda: int(time.time()))
 
     def wrap(self, choices: list[dict[str, Any]], *, chunk: bool = False) -> dict[str, Any]:
         """Return an answer with these choices; ``chunk`` for a part of a stream."""
         kind = "text_completion"
-        if self.asked.is_chat:
+        if self.request.is_chat:
             kind = "chat.completion.chunk" if chunk else "chat.completion"
-        prefix = "chatcmpl" if self.asked.is_chat else "cmpl"
+        prefix = "chatcmpl" if self.request.is_chat else "cmpl"
         return {
             "id": f"{prefix}-{self.id}",
             "object": kind,
             "created": self.created,
-            "model": self.asked.model,
+            "model": self.request.model,
             "choices": choices,
         }
 
@@ -155,16 +155,16 @@ class Envelope:
         choices: list[dict[str, Any]] = []
         for trace in traces:
             for sequence, output in enumerate(trace.outputs):
-                text = cut_at_stop(output.text, self.asked.stop)
-                said = (
+                text = cut_at_stop(output.text, self.request.stop)
+                message = (
                     {"message": {"role": "assistant", "content": text, "refusal": None}}
-                    if self.asked.is_chat
+                    if self.request.is_chat
                     else {"text": text}
                 )
                 choices.append(
                     {
                         "index": len(choices),
-                        **said,
+                        **message,
                         "logprobs": self._logprobs(trace, sequence),
                         "finish_reason": finish_reason(output),
                     }
@@ -173,10 +173,10 @@ class Envelope:
         return {**self.wrap(choices), "usage": count_tokens(traces), "notes": notes}
 
     def _logprobs(self, trace: Trace, sequence: int) -> dict[str, Any] | None:
-        if self.asked.logprobs is None:
+        if self.request.logprobs is None:
             return None
-        tokens = read_trace_logprobs(trace, sequence, self.asked.logprobs)
-        return format_logprobs(tokens, trace.pieces, is_chat=self.asked.is_chat)
+        tokens = read_trace_logprobs(trace, sequence, self.request.logprobs)
+        return format_logprobs(tokens, trace.pieces, is_chat=self.request.is_chat)
 
 
 def finish_reason(output: Output) -> str:

@@ -76,19 +76,21 @@ async def _answer(request: Request, *, is_chat: bool) -> Response:
     try:
         body = read_json_strict(await request.body(), SETTINGS.max_request_bytes)
         # In a thread, as a picture may have to be decoded.
-        asked = await run_in_threadpool(lambda: parse_request(body, is_chat=is_chat))
-        if asked.stream:
-            return await _start_stream(asked, request)
-        return JSONResponse(Envelope(asked).whole(await decode_all(asked, request)))
+        openai_request = await run_in_threadpool(lambda: parse_request(body, is_chat=is_chat))
+        if openai_request.stream:
+            return await _start_stream(openai_request, request)
+        return JSONResponse(
+            Envelope(openai_request).whole(await decode_all(openai_request, request))
+        )
     except (ClientDisconnect, DisconnectedError):
         return Response(status_code=400)
     except Exception as error:
         return error_response(error)
 
 
-async def _start_stream(asked: OpenAIRequest, request: Request) -> Response:
+async def _start_stream(openai_request: OpenAIRequest, request: Request) -> Response:
     """Return a stream whose first event is known, so that a wrong request gets an error response."""
-    events = stream_answer(asked, request)
+    events = stream_answer(openai_request, request)
     first = await anext(events, None)
     if first is None:
         raise DisconnectedError

@@ -46,14 +46,14 @@ class DisconnectedError(Exception):
 
 
 async def stream_events(
-    wanted: DecodeRequest, request: Request, interval_s: float
+    run_request: DecodeRequest, request: Request, interval_s: float
 ) -> AsyncGenerator[list[Event], None]:
     """Yield the events of a run in batches, an empty one while nothing happens.
 
     The run ends as soon as its reader leaves or the program disconnects.
 
     Args:
-        wanted: the run.
+        run_request: the run.
         request: the program's HTTP request.
         interval_s: least seconds between two batches.
 
@@ -62,7 +62,7 @@ async def stream_events(
     """
     await to_thread.run_sync(lazy_imports.wait_until_loaded, limiter=_READERS)
     VISITOR.set(visitor_from_request(request))
-    run = decode(wanted)
+    run = decode(run_request)
     try:
         batches = run.batches(interval_s, _POLL_S)
         while (
@@ -75,7 +75,7 @@ async def stream_events(
         run.close()
 
 
-async def decode_all(asked: OpenAIRequest, request: Request) -> list[Trace]:
+async def decode_all(openai_request: OpenAIRequest, request: Request) -> list[Trace]:
     """Return the finished runs of a request, one after the other.
 
     Raises:
@@ -83,9 +83,9 @@ async def decode_all(asked: OpenAIRequest, request: Request) -> list[Trace]:
         DisconnectedError: the program has closed its connection.
     """
     traces = []
-    for wanted in asked.runs:
+    for run_request in openai_request.runs:
         last = None
-        async for batch in stream_events(wanted, request, 0.0):
+        async for batch in stream_events(run_request, request, 0.0):
             last = batch[-1] if batch else last
         traces.append(trace_of(last))
     return traces
@@ -95,17 +95,19 @@ def _pack(answer: dict[str, Any]) -> bytes:
     return f"data: {to_json(answer)}\n\n".encode()
 
 
-async def stream_answer(asked: OpenAIRequest, request: Request) -> AsyncGenerator[bytes, None]:
+async def stream_answer(
+    openai_request: OpenAIRequest, request: Request
+) -> AsyncGenerator[bytes, None]:
     """Yield the server-sent events of a request; an error before the first one is raised.
 
     Raises:
         EngineError: the first run failed before it began to wait, to load or to decode.
     """
-    envelope, traces, begun = Envelope(asked), [], False
+    envelope, traces, begun = Envelope(openai_request), [], False
     try:
-        for number, wanted in enumerate(asked.runs):
-            parts, last = _RunParts(envelope, number * asked.n), None
-            async for batch in stream_events(wanted, request, 1 / SETTINGS.updates_per_s):
+        for number, run_request in enumerate(openai_request.runs):
+            parts, last = _RunParts(envelope, number * openai_request.n), None
+            async for batch in stream_events(run_request, request, 1 / SETTINGS.updates_per_s):
                 last = batch[-1] if batch else last
                 if begun or not isinstance(last, Failed | None):
                     begun = True
@@ -118,7 +120,7 @@ async def stream_answer(asked: OpenAIRequest, request: Request) -> AsyncGenerato
             raise
         yield _pack(error_object(error)[1])
     else:
-        if asked.include_usage:
+        if openai_request.include_usage:
             yield _pack({**envelope.wrap([], chunk=True), "usage": count_tokens(traces)})
     yield _DONE
 
@@ -127,7 +129,7 @@ class _RunParts:
     """Turns the events of a run into chunks."""
 
     def __init__(self, envelope: Envelope, first: int) -> None:
-        self.envelope, self.asked, self.first = envelope, envelope.asked, first
+        self.envelope, self.request, self.first = envelope, envelope.request, first
         self.pieces: dict[int, str] = {}
         self.skip: Sequence[int] = ()
         self.texts: dict[int, _Part] = {}
@@ -148,17 +150,17 @@ class _RunParts:
                 case Finished():
                     yield from self._finish(event.trace)
                     return
-        if not self.asked.revises:
+        if not self.request.revises:
             for sequence, part in self.texts.items():
-                if new := part.take(self.asked.stop, ended=False):
+                if new := part.take(self.request.stop, ended=False):
                     yield self._chunk(sequence, new, part, None)
 
     def _part(self, sequence: int) -> _Part:
         return self.texts.setdefault(sequence, _Part())
 
     def _add_step(self, event: StepRecorded) -> None:
-        if self.asked.logprobs is not None and not self.asked.revises:
-            found = read_step_logprobs([event.step], self.skip, self.asked.logprobs)
+        if self.request.logprobs is not None and not self.request.revises:
+            found = read_step_logprobs([event.step], self.skip, self.request.logprobs)
             self._part(event.step.sequence).tokens += found
 
     def _finish(self, trace: Trace) -> Iterator[dict[str, Any]]:
@@ -166,17 +168,17 @@ class _RunParts:
         for sequence, output in enumerate(trace.outputs):
             part = self._part(sequence)
             part.text = output.text
-            if self.asked.logprobs is not None and self.asked.revises:
-                part.tokens = read_trace_logprobs(trace, sequence, self.asked.logprobs)
-            new = part.take(self.asked.stop, ended=True)
+            if self.request.logprobs is not None and self.request.revises:
+                part.tokens = read_trace_logprobs(trace, sequence, self.request.logprobs)
+            new = part.take(self.request.stop, ended=True)
             yield self._chunk(sequence, new, part, finish_reason(output))
 
     def _chunk(self, sequence: int, new: str, part: _Part, reason: str | None) -> dict[str, Any]:
         """Return a chunk with the text and tokens that have not been sent."""
         tokens, part.tokens, offset = part.tokens, [], part.offset
         part.offset += sum(len(self.pieces[token.token_id]) for token in tokens)
-        known = self.asked.logprobs is not None
-        is_chat = self.asked.is_chat
+        known = self.request.logprobs is not None
+        is_chat = self.request.is_chat
         role = {} if part.begun or not is_chat else {"role": "assistant"}
         part.begun = True
         choice = {

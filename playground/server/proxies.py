@@ -55,8 +55,8 @@ class ForwardedHeaders:
         if not self._is_proxy(peer):
             kept = [pair for pair in scope["headers"] if not pair[0].startswith(_FORWARDED)]
             return {**scope, "headers": kept}
-        said = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
-        chain = b",".join(said).decode("latin1").split(",")
+        forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        chain = b",".join(forwarded).decode("latin1").split(",")
         # Every proxy appends the address that it saw; what comes before the first other one, from
         # the end, was written by the visitor.
         addresses = [text.strip() for text in reversed(chain) if _is_address(text.strip())]

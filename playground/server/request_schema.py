@@ -50,31 +50,31 @@ def check_request(
     if refused or not (is_call or path.rstrip("/") == JOIN_PATH):
         return refused, body
     try:
-        asked = json.loads(body)
+        payload = json.loads(body)
     except ValueError:
         return None, body  # Gradio itself reports invalid JSON.
-    if len(body) > SETTINGS.max_request_bytes and not _has_media(asked):
+    if len(body) > SETTINGS.max_request_bytes and not _has_media(payload):
         return (413, TOO_LARGE), body
-    if not isinstance(asked, dict):
+    if not isinstance(payload, dict):
         return None, body
-    refused = _find_content_error(asked)
+    refused = _find_content_error(payload)
     if is_named and is_call:
-        return refused or _find_names_error(asked, fields), body
-    data = asked.get("data")
+        return refused or _find_names_error(payload, fields), body
+    data = payload.get("data")
     if not is_call:
-        return refused or _find_join_error(asked, data, inputs), body
+        return refused or _find_join_error(payload, data, inputs), body
     if refused or not isinstance(data, list) or not least <= len(data) <= len(fields):
         *others, last = fields[: max(least, 2)]
         form = Message("data must be a list of {names}.", names=f"{', '.join(others)} and {last}")
         return refused or (422, form), body
     # Gradio itself refuses a call by position that does not give every value.
     missing = [None] * (len(fields) - len(data))
-    return None, json.dumps({**asked, "data": data + missing}).encode() if missing else body
+    return None, json.dumps({**payload, "data": data + missing}).encode() if missing else body
 
 
-def _find_names_error(asked: Mapping[str, Any], fields: Sequence[str]) -> Refusal | None:
+def _find_names_error(payload: Mapping[str, Any], fields: Sequence[str]) -> Refusal | None:
     """Return what refuses a call by name; the first input is required."""
-    if fields[0] in asked and set(asked) <= set(fields):
+    if fields[0] in payload and set(payload) <= set(fields):
         return None
     listed = ", ".join(fields)
     return 422, f"The inputs are {listed}; the {fields[0]} is required."
@@ -92,21 +92,23 @@ def _find_size_error(body: bytes, *, is_call: bool) -> Refusal | None:
     return None
 
 
-def _has_media(asked: Any) -> bool:
+def _has_media(value: Any) -> bool:
     """Return whether a call contains an image or audio file; only such a call may be large."""
-    if not isinstance(asked, dict):
+    if not isinstance(value, dict):
         return False
-    data = asked.get("data")
-    named = dict(zip(CALL_FIELDS, data, strict=False)) if isinstance(data, list) else asked
+    data = value.get("data")
+    named = dict(zip(CALL_FIELDS, data, strict=False)) if isinstance(data, list) else value
     prompt = named.get("prompt")
     given = [named, prompt] if isinstance(prompt, dict) else [named]
     return any(isinstance(fields.get(kind), str) for fields in given for kind in KINDS)
 
 
-def _find_join_error(asked: dict[str, Any], data: Any, inputs: Mapping[int, int]) -> Refusal | None:
-    if len(str(asked.get("session_hash", ""))) > MAX_SESSION_CHARS:
+def _find_join_error(
+    payload: dict[str, Any], data: Any, inputs: Mapping[int, int]
+) -> Refusal | None:
+    if len(str(payload.get("session_hash", ""))) > MAX_SESSION_CHARS:
         return 400, "The session is not valid."
-    event = asked.get("fn_index")
+    event = payload.get("fn_index")
     # Not isinstance: a bool is an int.
     if type(event) is not int or event not in inputs:
         return 404, "There is no such event."
@@ -115,9 +117,9 @@ def _find_join_error(asked: dict[str, Any], data: Any, inputs: Mapping[int, int]
     return None
 
 
-def _find_content_error(asked: dict[str, Any]) -> Refusal | None:
+def _find_content_error(payload: dict[str, Any]) -> Refusal | None:
     """Return the error of a body that names a file not uploaded here."""
-    for value in _walk_values(asked):
+    for value in _walk_values(payload):
         # Gradio opens the path or address of such an object as a file.
         about = value.get("meta") if isinstance(value, dict) else None
         if isinstance(about, dict) and about.get("_type") == _FILE_TYPE and not _is_upload(value):

@@ -47,13 +47,13 @@ def add_typed_endpoint(
     event = api(handler, api_name=name, **options)
     root = Context.root_block
     assert root is not None
-    made = root.fns[event["id"]]
-    for component, (label, declared) in zip(made.inputs, inputs.items(), strict=True):
+    endpoint = root.fns[event["id"]]
+    for component, (label, declared) in zip(endpoint.inputs, inputs.items(), strict=True):
         _describe(component, label, declared)
-    [answer] = made.outputs
+    [answer] = endpoint.outputs
     _describe(answer, "result", EndpointInput(result))
-    made.inputs = [_share_component(root, one) for one in made.inputs]
-    made.outputs = [_share_component(root, answer)]
+    endpoint.inputs = [_share_component(root, one) for one in endpoint.inputs]
+    endpoint.outputs = [_share_component(root, answer)]
 
 
 def keep_schemas_from_browsers(blocks: Blocks) -> None:

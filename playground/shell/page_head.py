@@ -59,7 +59,7 @@ class HeadMiddleware:
         if scope["type"] != "http" or scope["path"] != "/":
             await self.app(scope, receive, send)
             return
-        begun, parts, asked = {}, [], Headers(scope=scope)
+        begun, parts, headers = {}, [], Headers(scope=scope)
         query = scope.get("query_string", b"").decode("latin1")
 
         async def whole(message: Any) -> None:
@@ -71,21 +71,21 @@ class HeadMiddleware:
                 body = b"".join(parts)
                 if begun["status"] == 200:
                     # Building and compressing the page would block the event loop.
-                    body = await asyncio.to_thread(self._rewrite_page, asked, begun, body, query)
+                    body = await asyncio.to_thread(self._rewrite_page, headers, begun, body, query)
                 await send(begun)
                 await send({"type": "http.response.body", "body": body})
 
         await self.app(scope, receive, whole)
 
     def _rewrite_page(
-        self, asked: Headers, begun: dict[str, Any], page: bytes, query: str
+        self, request_headers: Headers, begun: dict[str, Any], page: bytes, query: str
     ) -> bytes:
         """Return the rewritten page; updates the response headers in ``begun``."""
-        language = choose_language(query, asked.get("accept-language", ""))
+        language = choose_language(query, request_headers.get("accept-language", ""))
         head = self.preload(query) + self.head(language)
         body = insert_head(translate_components(page, self.words(language)), head)
         headers = MutableHeaders(raw=list(begun["headers"]))
-        if "gzip" in asked.get("accept-encoding", ""):
+        if "gzip" in request_headers.get("accept-encoding", ""):
             # No timestamp, so equal pages compress to equal bytes.
             body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
             headers["content-encoding"] = "gzip"

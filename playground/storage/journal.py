@@ -28,11 +28,11 @@ class Press:
 
     Attributes:
         name: the page's unguessable id of the press.
-        asked: what the page sent.
+        payload: what the page sent.
     """
 
     name: str
-    asked: Mapping[str, Any]
+    payload: Mapping[str, Any]
 
 
 class RunMessages:
@@ -98,8 +98,8 @@ class Journal:
         messages = RunMessages(run_id, self._kept)
         if press is not None:
             # NaN is allowed here: only Python reads this back, and the engine rejects it then.
-            asked = json.dumps(dict(press.asked), separators=(",", ":"))
-            messages.store(RunStart(run_id, press.name, asked))
+            text = json.dumps(dict(press.payload), separators=(",", ":"))
+            messages.store(RunStart(run_id, press.name, text))
         return messages
 
     def reopen(self, run_id: str, known: StoredRun) -> RunMessages:

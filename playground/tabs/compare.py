@@ -93,7 +93,7 @@ def build_compare(bus: Any) -> None:
     connect_jobs(COMPARE, page, bus=bus)
 
 
-def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
+def run_comparison(job: PageJob, payload: Any) -> Iterator[str | dict[str, Any]]:
     """Decode the columns one after another, then score all texts with the base model.
 
     With several seeds, all columns of the first seed come first: the page shows them meanwhile. A
@@ -101,7 +101,7 @@ def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
 
     Args:
         job: the job that does it.
-        asked: what the page sent: ``number``, ``prompt`` or ``messages`` with ``template``,
+        payload: what the page sent: ``number``, ``prompt`` or ``messages`` with ``template``,
             ``seed`` (see ``read_seeds``), and ``columns``, each with its models, weight parameters
             and media; ``base``, the scoring model, and ``base_weights``.
 
@@ -111,20 +111,22 @@ def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
     Raises:
         EngineError: A value is not valid, or the base model cannot be loaded.
     """
-    requests = read_requests(asked)
-    comparisons = [Comparison(seed) for seed in read_seeds(asked.get("seed"))]
+    requests = read_requests(payload)
+    comparisons = [Comparison(seed) for seed in read_seeds(payload.get("seed"))]
     # Check the base model's name and weights before anything is decoded.
-    named = asked.get("base") or requests[0].model
+    named = payload.get("base") or requests[0].model
     source = Source.parse(named)
-    held = read_single_weights(single_model_weights(asked.get("base_weights") or {}), "compare")
+    weights = read_single_weights(
+        single_model_weights(payload.get("base_weights") or {}), "compare"
+    )
     # As text: JavaScript numbers are exact to 2**53 only.
     seeds = [str(comparison.seed) for comparison in comparisons]
     yield {"kind": "progress", "seeds": seeds, **STARTING}
     # The base model has its own weights setting: columns may load one model at several precisions.
     base = yield from with_progress(
-        job, lambda tell, stopped: ModelLoader(stopped, tell)(source, held)
+        job, lambda tell, stopped: ModelLoader(stopped, tell)(source, weights)
     )
-    number = read_page_number(asked.get("number"))
+    number = read_page_number(payload.get("number"))
     # Columns in parallel would share the processor, and their timings would mean nothing.
     for place, comparison in enumerate(comparisons):
         for i, request in enumerate(requests):
@@ -159,24 +161,26 @@ def _progress_text(column: int, columns: int, seed: int, seeds: int) -> Message:
 
 
 COMPARE = JobKind(
-    "compare", run_comparison, about=lambda asked: {"number": read_page_number(asked.get("number"))}
+    "compare",
+    run_comparison,
+    about=lambda payload: {"number": read_page_number(payload.get("number"))},
 )
 
 
-def read_requests(asked: Any) -> list[DecodeRequest]:
+def read_requests(payload: Any) -> list[DecodeRequest]:
     """Read and check one request per column, each with the first seed.
 
     Raises:
         ParameterError: a value is not valid; the sentence names the parameter.
     """
-    columns = asked.get("columns") if isinstance(asked, dict) else None
+    columns = payload.get("columns") if isinstance(payload, dict) else None
     if not isinstance(columns, list) or not 2 <= len(columns) <= len(LABELS):
         count = len(columns) if isinstance(columns, list) else columns
         raise ParameterError(
             "columns", count, Message("compare 2 to {columns} columns", columns=len(LABELS))
         )
-    shared = {name: asked.get(name) for name in ("prompt", "messages", "template", VISITOR_FIELD)}
-    shared["seed"] = read_seeds(asked.get("seed"))[0]
+    shared = {name: payload.get(name) for name in ("prompt", "messages", "template", VISITOR_FIELD)}
+    shared["seed"] = read_seeds(payload.get("seed"))[0]
     return [_read_request(column, shared) for column in columns]
 
 
@@ -261,8 +265,8 @@ def _judge_column(
             Message("{label} was not judged: it was stopped.", label=label)
         ]
     try:
-        source, held = Source.parse(trace.model.id), weights_from_info(trace.model)
-        writer = ModelLoader(stopped, tell)(source, held)
+        source, weights = Source.parse(trace.model.id), weights_from_info(trace.model)
+        writer = ModelLoader(stopped, tell)(source, weights)
         scores = run_in_thread(partial(score_trace, trace, base, writer, stopped, tell))
     except Cancelled:
         return ComparedRun(label, title, trace), [

@@ -63,12 +63,12 @@ def declaration() -> dict[str, Any]:
     }
 
 
-def stream_draws(job: PageJob, asked: Any) -> Iterator[dict[str, Any]]:
+def stream_draws(job: PageJob, payload: Any) -> Iterator[dict[str, Any]]:
     """Sample in batches.
 
     Args:
         job: the job that does it.
-        asked: what the page sent: ``prompt`` or ``messages`` with ``template``, ``model``,
+        payload: what the page sent: ``prompt`` or ``messages`` with ``template``, ``model``,
             ``draws``, ``seed`` and ``params`` of sampling.
 
     Yields:
@@ -77,8 +77,8 @@ def stream_draws(job: PageJob, asked: Any) -> Iterator[dict[str, Any]]:
     Raises:
         EngineError: A value is not valid, or nothing can be drawn.
     """
-    request = run_request({**asked, "strategy": STRATEGY.name})
-    count = controls.to_int(asked.get("draws"))
+    request = run_request({**payload, "strategy": STRATEGY.name})
+    count = controls.to_int(payload.get("draws"))
     draws: list[SampledText] = []
     pieces: dict[int, str] = {}
     state: dict[str, Any] = {"wanted": count}

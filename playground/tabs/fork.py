@@ -27,7 +27,7 @@ from playground.forms.form import (
 )
 from playground.jobs.page_events import connect_jobs
 from playground.jobs.progress import with_progress
-from playground.jobs.registry import Asked, JobKind, PageJob
+from playground.jobs.registry import JobKind, PageJob, Payload
 from playground.runs.stream import progress_message, refusal_message, stored_state, stream_run
 from playground.shell.elements import add_hidden_element, read_page_number
 from playground.shell.guard import error_message
@@ -69,12 +69,12 @@ def build_fork(bus: Any) -> None:
     connect_jobs(FORK, asking, bus=bus)
 
 
-def run_branch(job: PageJob, asked: Asked) -> Iterator[str | dict[str, Any]]:
+def run_branch(job: PageJob, payload: Payload) -> Iterator[str | dict[str, Any]]:
     """Decode a branch.
 
     Args:
         job: the job that decodes it.
-        asked: what the page sent; see ``read_request``.
+        payload: what the page sent; see ``read_request``.
 
     Yields:
         Messages of its run, and one answer for the page: the id of the ``run``, or the ``error``
@@ -85,8 +85,8 @@ def run_branch(job: PageJob, asked: Asked) -> Iterator[str | dict[str, Any]]:
     """
     start = _BranchStart()
     answered = refused = False
-    key = read_strategy(asked).name
-    request = yield from _read_request_with_progress(job, asked, key)
+    key = read_strategy(payload).name
+    request = yield from _read_request_with_progress(job, payload, key)
     for text in stream_run(job, request, follow=start):
         # A refusal at once is shown next to the branch's form; one after a wait, where the page waits.
         refused = refused or bool(start.error and not answered)
@@ -97,9 +97,9 @@ def run_branch(job: PageJob, asked: Asked) -> Iterator[str | dict[str, Any]]:
         answered = True
 
 
-def _answer_fields(asked: Asked) -> dict[str, Any]:
+def _answer_fields(payload: Payload) -> dict[str, Any]:
     """Return the page's ``number`` of a request, 0 if it is not valid; the answers repeat it."""
-    return {"number": read_page_number(asked.get("number"))}
+    return {"number": read_page_number(payload.get("number"))}
 
 
 FORK = JobKind(
@@ -112,31 +112,31 @@ FORK = JobKind(
 
 
 def _read_request_with_progress(
-    job: PageJob, asked: Asked, key: str
+    job: PageJob, payload: Payload, key: str
 ) -> Generator[str, None, DecodeRequest]:
     """Read the request and yield progress while its model loads; Stop works during the load."""
-    said = False
-    reading = with_progress(job, lambda tell, left: read_request(asked, ModelLoader(left, tell)))
+    has_reported = False
+    reading = with_progress(job, lambda tell, left: read_request(payload, ModelLoader(left, tell)))
     while True:
         try:
             news = next(reading)
         except StopIteration as done:
             return done.value
         except EngineError as error:
-            if said:
+            if has_reported:
                 yield refusal_message(key, error, job.id)
             raise
-        said = True
+        has_reported = True
         yield progress_message(job.id, key, news)
 
 
 def read_request(
-    asked: Mapping[str, Any], get: Callable[..., LoadedModel] = get_model
+    payload: Mapping[str, Any], get: Callable[..., LoadedModel] = get_model
 ) -> DecodeRequest:
     """Read the request of a branch.
 
     Args:
-        asked: ``prompt_ids``, ``kept_ids``, ``step``, ``run_id``, ``end_ids``, ``earlier`` and ``pieces`` of the
+        payload: ``prompt_ids``, ``kept_ids``, ``step``, ``run_id``, ``end_ids``, ``earlier`` and ``pieces`` of the
             parent (``linked`` ids need no pieces); ``token_id`` or ``text``; ``strategy``,
             ``model``, ``assistant``, ``params`` and ``seed`` of the branch; ``image`` and ``audio``
             of the parent; ``chat``, whether the parent answers messages.
@@ -145,54 +145,54 @@ def read_request(
     Raises:
         EngineError: a value is not valid, or the model's tokens differ from the parent's.
     """
-    strategy = read_strategy(asked)
-    place = _read_branch_point(asked)
-    text = asked.get("text")
-    if text is None and asked.get("token_id") is None:
+    strategy = read_strategy(payload)
+    place = _read_branch_point(payload)
+    text = payload.get("text")
+    if text is None and payload.get("token_id") is None:
         raise ParameterError("token_id", None, "choose a token or type a text")
-    params = form_params(strategy, asked.get("params") or {})
+    params = form_params(strategy, payload.get("params") or {})
     common = {
         "params": params,
-        "seed": controls.to_int(asked.get("seed")),
-        "assistant": read_assistant(strategy, asked),
-        "weights": form_weights(strategy, asked.get("params") or {}),
-        **visitor_media.media_from_form(asked),
+        "seed": controls.to_int(payload.get("seed")),
+        "assistant": read_assistant(strategy, payload),
+        "weights": form_weights(strategy, payload.get("params") or {}),
+        **visitor_media.media_from_form(payload),
     }
     # Ids and values are checked before the slow load of a model.
     ids = [*place.prompt_ids, *place.kept_ids]
     own, _ = check_request(
         check_method_is_local(DecodeRequest(strategy.name, input_ids=ids, **common))
     ).weights
-    loaded = get(parse_model(asked.get("model") or None, strategy.default_model), own)
+    loaded = get(parse_model(payload.get("model") or None, strategy.default_model), own)
     # A link holds ids without their texts.
-    pieces = None if asked.get("linked") is True else asked.get("pieces") or {}
+    pieces = None if payload.get("linked") is True else payload.get("pieces") or {}
     _check_same_tokens(loaded, place, pieces)
     place = dataclasses.replace(place, vocab_size=loaded.vocab_size)
-    made = make_branch(
+    branch = make_branch(
         place,
-        token_id=asked.get("token_id"),
+        token_id=payload.get("token_id"),
         text=text,
         tokenizer=loaded.tokenizer,
         special_tokens=params.get("special_tokens"),
     )
-    if made.special_tokens is not None:
+    if branch.special_tokens is not None:
         # Its link says how the text was read, whatever the usual reading is where it is opened.
-        params["special_tokens"] = made.special_tokens
+        params["special_tokens"] = branch.special_tokens
     return DecodeRequest(
         strategy.name,
         loaded.name,
-        input_ids=list(made.input_ids),
-        parent=made.parent,
+        input_ids=list(branch.input_ids),
+        parent=branch.parent,
         **common,
     )
 
 
-def _read_branch_point(asked: Mapping[str, Any]) -> BranchPoint:
-    lists: dict[str, Any] = {n: asked.get(n) for n in ("prompt_ids", "kept_ids", "end_ids")}
+def _read_branch_point(payload: Mapping[str, Any]) -> BranchPoint:
+    lists: dict[str, Any] = {n: payload.get(n) for n in ("prompt_ids", "kept_ids", "end_ids")}
     for name, ids in lists.items():
         if not isinstance(ids, list) or not all(type(i) is int and i >= 0 for i in ids):
             raise ParameterError(name, ids, "it must be a list of token ids")
-    step, run_id = asked.get("step"), asked.get("run_id")
+    step, run_id = payload.get("step"), payload.get("run_id")
     if type(step) is not int or step < 0:
         raise ParameterError("step", step, "it must be a whole number from 0")
     if not isinstance(run_id, str) or len(run_id) > _MAX_RUN_ID:
@@ -201,12 +201,12 @@ def _read_branch_point(asked: Mapping[str, Any]) -> BranchPoint:
             run_id,
             Message("it must be text of up to {most} characters", most=_MAX_RUN_ID),
         )
-    earlier = asked.get("earlier", 0)
+    earlier = payload.get("earlier", 0)
     if type(earlier) is not int or not 0 <= earlier < max(len(lists["prompt_ids"]), 1):
         raise ParameterError(
             "earlier", earlier, "it must be a number of tokens at the end of prompt_ids"
         )
-    usual = default_special_tokens(chat=asked.get("chat") is True)
+    usual = default_special_tokens(chat=payload.get("chat") is True)
     return BranchPoint(
         step=step, run_id=run_id, vocab_size=None, earlier=earlier, special_tokens=usual, **lists
     )

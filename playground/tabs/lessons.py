@@ -76,11 +76,11 @@ def _index_response(request: Request) -> Response:
 
 
 def _lesson_response(request: Request) -> Response:
-    asked = request.path_params
+    payload = request.path_params
     try:
-        if asked["version"] != lessons_version():
+        if payload["version"] != lessons_version():
             raise LessonError("Another version of the lessons is here.")
-        content = pack_lesson(asked["version"], asked["name"], asked["language"])
+        content = pack_lesson(payload["version"], payload["name"], payload["language"])
     except EngineError as error:
         return JSONResponse(add_templates({"error": error_message(error)}), 404)
     if "gzip" not in request.headers.get("accept-encoding", ""):
@@ -91,8 +91,8 @@ def _lesson_response(request: Request) -> Response:
 def lessons_version() -> str:
     """Return a digest of the scripts and of the lesson files' times and sizes."""
     found = hashlib.sha256(scripts.asset_version().encode())
-    for told_in in library.list_lesson_files().values():
-        for file in told_in.values():
+    for files in library.list_lesson_files().values():
+        for file in files.values():
             # Time and size instead of the content: every request computes this digest.
             about_file = file.path.stat()
             found.update(f"{file.path}\0{about_file.st_mtime_ns}\0{about_file.st_size}\0".encode())
@@ -108,8 +108,8 @@ def list_lessons(version_now: str) -> list[dict[str, Any]]:
     """
     del version_now
     found = []
-    for told_in in library.list_lesson_files().values():
-        for file in told_in.values():
+    for files in library.list_lesson_files().values():
+        for file in files.values():
             try:
                 found.append(lesson_summary(library.load_lesson(file.path, file.name)))
             except EngineError as error:
@@ -193,12 +193,12 @@ def _run_json(opened: LessonWithRuns, name: str) -> dict[str, Any]:
     return {**trace_with_visuals(trace), **more}
 
 
-def open_lesson(job: PageJob, asked: Any) -> Iterator[dict[str, Any]]:
+def open_lesson(job: PageJob, payload: Any) -> Iterator[dict[str, Any]]:
     """Decode the runs of a lesson file.
 
     Args:
         job: the job that does it.
-        asked: ``text``, the content of the file.
+        payload: ``text``, the content of the file.
 
     Yields:
         ``progress`` messages; the last one is the ``lesson``.
@@ -206,7 +206,7 @@ def open_lesson(job: PageJob, asked: Any) -> Iterator[dict[str, Any]]:
     Raises:
         EngineError: The file is not a lesson, or one of its runs failed.
     """
-    text = asked.get("text")
+    text = payload.get("text")
     if not isinstance(text, str):
         raise ParameterError("text", text, "it must be the text of a lesson")
     lesson = parse_lesson(text, _UPLOAD_NAME)

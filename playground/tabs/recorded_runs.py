@@ -104,13 +104,13 @@ def find_recording(query: str, first_tab: str) -> str | None:
         query: the address's query string.
         first_tab: the strategy of an address that names none.
     """
-    asked = {name: values[0] for name, values in parse_qs(query).items()}
-    if "strategy" in asked:
+    payload = {name: values[0] for name, values in parse_qs(query).items()}
+    if "strategy" in payload:
         return None
-    trace = asked.get("trace")
+    trace = payload.get("trace")
     if trace is not None:
         return trace if gallery.find_entry(trace) else None
-    tab = asked.get("tab", first_tab)
+    tab = payload.get("tab", first_tab)
     shown = next((s for s in page_spec()["strategies"] if s["name"] == tab), None)
     return shown and next((p["recorded"] for p in shown["presets"][:1]), None)
 

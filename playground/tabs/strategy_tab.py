@@ -15,7 +15,7 @@ from engine.strategies.base import Strategy
 from playground.forms.form import run_request
 from playground.forms.visitor_media import without_visitor
 from playground.jobs.page_events import connect_jobs
-from playground.jobs.registry import Asked, JobKind, PageJob
+from playground.jobs.registry import JobKind, PageJob, Payload
 from playground.runs.stream import refusal_message, stored_state, stream_run
 from playground.runs.takeover import take_over
 from playground.shell.elements import add_scripted_element
@@ -44,7 +44,7 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
     connect_jobs(kind, page, bus=bus, tab=False)
 
 
-def _decode_form(name: str, job: PageJob, asked: Asked) -> Iterator[str]:
-    about = {**asked, "strategy": name}
+def _decode_form(name: str, job: PageJob, payload: Payload) -> Iterator[str]:
+    about = {**payload, "strategy": name}
     request = run_request(about)
     yield from stream_run(job, request, press=Press(job.id, without_visitor(about)))

@@ -44,12 +44,12 @@ def declaration() -> dict[str, Any]:
     return {"prompt": STORY}
 
 
-def decode_pair(job: PageJob, asked: Any) -> Iterator[dict[str, Any]]:
+def decode_pair(job: PageJob, payload: Any) -> Iterator[dict[str, Any]]:
     """Decode one prompt with two strategies and measure both texts.
 
     Args:
         job: The job that does it.
-        asked: What the page sent: prompt, seed and two ``columns``, each a strategy with its models
+        payload: What the page sent: prompt, seed and two ``columns``, each a strategy with its models
             and params.
 
     Yields:
@@ -59,7 +59,7 @@ def decode_pair(job: PageJob, asked: Any) -> Iterator[dict[str, Any]]:
     Raises:
         EngineError: One sentence naming the problem.
     """
-    requests = read_requests(asked)
+    requests = read_requests(payload)
     found: list[MeasuredText] = []
     for number, request in enumerate(requests, 1):
         trace = yield from _decode_with_progress(job, request, number)
@@ -92,22 +92,22 @@ def _decode_with_progress(
 
 
 def _measure_text(request: DecodeRequest, trace: Trace, tell: Any, stopped: Any) -> MeasuredText:
-    source, held = Source.parse(trace.model.id), weights_from_info(trace.model)
-    base = ModelLoader(stopped, tell)(source, held)
+    source, weights = Source.parse(trace.model.id), weights_from_info(trace.model)
+    base = ModelLoader(stopped, tell)(source, weights)
     return run_in_thread(partial(measure_continuation, trace, request.params, base, stopped, tell))
 
 
-def read_requests(asked: Any) -> list[DecodeRequest]:
+def read_requests(payload: Any) -> list[DecodeRequest]:
     """Return the two requests of what the page sent.
 
     Raises:
         ParameterError: A value of a column is not valid.
     """
-    columns = asked.get("columns") if isinstance(asked, Mapping) else None
+    columns = payload.get("columns") if isinstance(payload, Mapping) else None
     if not isinstance(columns, list) or len(columns) != _TEXT_COUNT:
         count = len(columns) if isinstance(columns, list) else columns
         raise ParameterError("columns", count, "two strategies are compared")
-    shared = {name: asked.get(name) for name in ("prompt", "seed")}
+    shared = {name: payload.get(name) for name in ("prompt", "seed")}
     return [_column_request(column, shared) for column in columns]
 
 

@@ -63,12 +63,12 @@ def declaration() -> dict[str, Any]:
     }
 
 
-def stream_table(job: PageJob, asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def stream_table(job: PageJob, payload: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Run a table, or go on with it from the results that the journal has.
 
     Args:
         job: the job that does it.
-        asked: what the page sent, see ``read_table_form``, and ``table``, its unguessable id.
+        payload: what the page sent, see ``read_table_form``, and ``table``, its unguessable id.
 
     Yields:
         ``plan`` with the rows and columns, ``progress``, ``table`` with new ``cells`` and the
@@ -77,15 +77,15 @@ def stream_table(job: PageJob, asked: Mapping[str, Any]) -> Iterator[dict[str, A
     Raises:
         EngineError: the plan is not valid.
     """
-    plan = read_table_form(asked)
-    store = _ResultStore(plan, str(asked.get("table") or "")[:_MAX_ID_CHARS])
+    plan = read_table_form(payload)
+    store = _ResultStore(plan, str(payload.get("table") or "")[:_MAX_ID_CHARS])
     table, done = Table(plan), store.load_results()
     for result in done:
         table.add(result)
     yield {"kind": "plan", **STARTING, **_plan_view(plan)}
     yield {"kind": "table", **_table_state(table, done), **STARTING}
     waiting: list[CellResult] = []
-    told_at = 0.0
+    sent_at = 0.0
     for news in with_progress(job, partial(_run_missing, plan, done)):
         if isinstance(news, CellResult):
             table.add(news)
@@ -93,9 +93,9 @@ def stream_table(job: PageJob, asked: Mapping[str, Any]) -> Iterator[dict[str, A
             waiting.append(news)
         elif news.get("kind") == "progress":
             yield {**news, **_running_text(table)} if table.results else news
-        if waiting and time.monotonic() - told_at >= _UPDATE_S:
+        if waiting and time.monotonic() - sent_at >= _UPDATE_S:
             yield {"kind": "table", **_table_state(table, waiting), **_running_text(table)}
-            waiting, told_at = [], time.monotonic()
+            waiting, sent_at = [], time.monotonic()
     yield {"kind": "done", **_table_state(table, waiting), **_common_error(table)}
 
 
@@ -185,9 +185,9 @@ class _ResultStore:
             messages.add({"kind": "finish", "result": result_to_dict(result)})
 
 
-def _take_over(asked: Mapping[str, Any]) -> Any:
+def _take_over(payload: Mapping[str, Any]) -> Any:
     """Return the work that goes on with a table whose process has ended."""
-    return (lambda job: stream_table(job, asked)) if asked.get("table") else None
+    return (lambda job: stream_table(job, payload)) if payload.get("table") else None
 
 
 TUNE = JobKind("tune", stream_table, take_over=_take_over)

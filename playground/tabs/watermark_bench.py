@@ -110,12 +110,12 @@ def decode_marked_and_plain(job: PageJob, form: Mapping[str, Any]) -> Iterator[d
     params = form_params(STRATEGY, form.get("params") or {})
     shared = {n: v for n, v in params.items() if n in ("max_new_tokens", _READING)}
     mark = {n: v for n, v in params.items() if n in _MARK_PARAMS}
-    held = form_weights(STRATEGY, form.get("params") or {})
+    weights = form_weights(STRATEGY, form.get("params") or {})
     traces: list[Trace] = []
     progress: dict[str, Any] = {}
     for strategy, given in (
-        (STRATEGY.name, {**mark, **shared, **held}),
-        ("sampling", {**shared, **held}),
+        (STRATEGY.name, {**mark, **shared, **weights}),
+        ("sampling", {**shared, **weights}),
     ):
         request = form_request({**form, "strategy": strategy, "params": given})
         for found in stream_text(job, request):
@@ -138,7 +138,7 @@ def decode_marked_and_plain(job: PageJob, form: Mapping[str, Any]) -> Iterator[d
             "prompt": None,
             "messages": None,
             "text": body,
-            "params": {**mark, **shared, **held},
+            "params": {**mark, **shared, **weights},
         }
     )
     pair = pair_html(marked, plain, mark)
@@ -185,8 +185,10 @@ def judge_text(form: Mapping[str, Any]) -> str:
             "device": device if device != _DEVICE_CHOICE.choices[0] else None,
         }
         mark = {n: v for n, v in params.items() if n in (*_MARK_PARAMS, _READING)}
-        held = read_single_weights(form_weights(STRATEGY, form.get("params") or {}), STRATEGY.name)
-        loaded = load(form.get("model") or STRATEGY.default_model, weights=held)
+        weights = read_single_weights(
+            form_weights(STRATEGY, form.get("params") or {}), STRATEGY.name
+        )
+        loaded = load(form.get("model") or STRATEGY.default_model, weights=weights)
         found = detect_text(body, loaded, build_watermark_config(mark), **where)
         wrong = detect_text(body, loaded, build_watermark_config(_with_wrong_key(mark)), **where)
     except EngineError as error:

@@ -77,7 +77,7 @@ PAGE = (
         "resumed-from-the-start",
         "A page that comes back is sent every message again, however long the run.",
         "playground/jobs/page_events.py",
-        '    return message.run == asked.get("run") and message.seq < following\n',
+        '    return message.run == payload.get("run") and message.seq < following\n',
         "    return False\n",
         (f"{_PUBLIC}::test_a_page_that_comes_back_is_sent_what_it_missed",),
     ),
