@@ -147,6 +147,7 @@ def _attention_parts(
     text = inputs.get("decoder_input_ids", inputs.get("input_ids"))
     assert text is not None
     ids = text[0].tolist()
+    # Models with an encoder name the decoder's attention apart from the encoder's.
     own = out.get("decoder_attentions") or out.get("attentions")
     found = AttentionWeights(
         SELF, text_positions(loaded, ids), _last_row_weights(loaded, own, len(ids))

@@ -110,6 +110,7 @@ def compute_gradient_times_input(
                 out = shell(**{**_clone_inputs(inputs), **media}, use_cache=False)
             logprob = torch.log_softmax(out.logits[0, -1].float(), -1)[decided.token_id]
             places = _find_leaves(inputs, leaves, media)
+            # Some leaves have no path to the token's logit, which is no error here.
             grads = torch.autograd.grad(logprob, list(places.values()), allow_unused=True)
         except (NotImplementedError, RuntimeError) as error:
             # OutOfMemoryError is a RuntimeError; the caller handles it.
@@ -155,6 +156,7 @@ class _EmbeddingLeaves:
         self, module: torch.nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor
     ) -> torch.Tensor:
         del module
+        # Cut off from the weights: the backward pass ends here and computes no gradient for them.
         leaf = output.detach().clone().requires_grad_()
         self.found.append((args[0] if args else None, leaf))
         return leaf
@@ -173,6 +175,7 @@ class _EmbeddingLeaves:
 
     def find_leaf(self, ids: torch.Tensor, *, last: bool) -> torch.Tensor | None:
         """Return the first or last leaf for these ids, or for embeddings of the same shape."""
+        # T5 has one module for encoder and decoder: the encoder calls it first.
         same = [
             leaf
             for own, leaf in self.found
@@ -270,6 +273,7 @@ def sum_over_patches(values: torch.Tensor, grid: tuple[int, int]) -> tuple[float
     """Sum (channels, height, width) values over each patch, row by row."""
     rows, columns = grid
     high, wide = values.shape[-2] // rows, values.shape[-1] // columns
+    # Pixels beyond the last whole patch belong to none.
     cut = values[..., : rows * high, : columns * wide].reshape(-1, rows, high, columns, wide)
     return tuple(cut.sum(dim=(0, 2, 4)).flatten().tolist())
 

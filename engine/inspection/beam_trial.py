@@ -37,6 +37,7 @@ class BeamTrial:
         heap = before.heap if isinstance(before, BeamDetail) else ()
         self.heap = [h.score for h in heap if not search.has_groups or h.group == team.number]
         fates = [n.fate for n in search.detail.pool if n.group == team.number]
+        # At the length limit every text ends, so nothing in the pool is kept or pruned.
         self.all_end = not search.has_groups and not any(f in ("kept", "pruned") for f in fates)
 
     def is_kept_with_bias(self, bias: float) -> bool:
@@ -73,6 +74,7 @@ class BeamTrial:
 
     def _can_join_finished(self, at: int, values: list[float], ended: list[bool]) -> bool:
         """Return True if an ended text of the pool joins the finished hypotheses."""
+        # transformers lets only the first num_beams candidates of a pool finish.
         size, config = self.team.size, self.search.config
         full = len(self.heap) >= size
         if at >= size or (full and (size == 1 or config.early_stopping is True)):
@@ -133,6 +135,7 @@ class BeamTrial:
                 if isinstance(link.processor, HammingDiversityLogitsProcessor)
             ),
             torch.empty(0, dtype=torch.long),
+            # A copy, since the recorded processor is used again for the next question.
         ).clone()
         for number, tokens in earlier_tokens.items():
             start = number * team.size

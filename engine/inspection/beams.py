@@ -84,6 +84,7 @@ def _select_beam(
         for row in range(team.size)
         if team.nodes[row] is not None
     ]
+    # The key leaves out the group, which cannot be compared if all numbers are equal.
     _, _, row, team = max(totals, key=lambda one: one[:3])
     return team, row, None
 

@@ -205,6 +205,7 @@ def find_winning_alpha(
         if other is option:
             continue
         lead = option.probability - other.probability - _MIN_LEAD
+        # The lead over another option is linear in alpha: lead - alpha * slope.
         slope = lead + option.max_cosine - other.max_cosine
         if slope > 0:
             high = min(high, lead / slope)

@@ -155,6 +155,7 @@ def build_local_bias(
         bias: added to its logit.
         known: the run's own biases, which are kept.
     """
+    # An entry of sequence_bias has at most 64 ids.
     ids = [*text[-63:], token_id]
     entries = [[list(own), value] for own, value in known or ()]
     same = next((entry for entry in entries if entry[0] == ids), None)

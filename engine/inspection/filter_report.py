@@ -89,6 +89,7 @@ def find_removals(
         return []
     found, scores = [], chain.links[first].before
     for number, link in enumerate(chain.links[first:], first + 1):
+        # A processor may keep state, and may write to the scores that it gets.
         after = copy_processor(link.processor)(chain.ids, scores.clone())
         if is_removed(after, chain.row, token_id):
             assert place.run is not None
@@ -104,6 +105,7 @@ def find_removals(
                 place.trace.prompt_ids,
             )
             found.append(explain_removal(case))
+            # What the changed processor would give is unknown here, and so are removals after it.
             if found[-1].instead is NO_REPLACEMENT and number < len(chain.links):
                 found[-1] = dataclasses.replace(found[-1], survives="", changes={})
             if not found[-1].survives or found[-1].instead is NO_REPLACEMENT:

@@ -87,6 +87,7 @@ def compute_influence(
     trace = run.trace if isinstance(run, CachedRun) else run
     require_local_run(trace)
     decided = find_target_token(trace, look.step, node_id=look.node_id, at=look.at)
+    # Raises if a picture or a sound is missing, before anything is loaded or waits.
     load_trace_media(trace)
     cancelled = cancelled or threading.Event()
     own = run.get_model() if isinstance(run, CachedRun) else None

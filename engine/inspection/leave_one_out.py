@@ -64,6 +64,7 @@ class _InputPart:
         value, rows = self.inputs[self.name], len(places)
         changed: dict[str, Any] = {self.name: self._remove_positions(value, places)}
         if self.name == "input_ids":
+            # The rows are shorter by one token, so the old mask does not fit.
             changed["attention_mask"] = torch.ones_like(changed[self.name])
         others = {n: _repeat_row(n, v, rows) for n, v in self.inputs.items() if n not in changed}
         return {**others, **changed}
@@ -210,11 +211,14 @@ def _input_parts(
 def _text_part(loaded: LoadedModel, kind: str, name: str, inputs: Mapping[str, Any]) -> _InputPart:
     ids = inputs[name][0].tolist()
     positions = text_positions(loaded, ids, "encoder" if kind == INPUT else "text")
+    # The decoder's start token stays, as the decoder never reads a text without it.
     first = 1 if name == "decoder_input_ids" else 0
     placeholders = placeholder_ids(loaded)
+    # Placeholders stand for a picture, whose patches are a part of their own.
     places = [place for place in range(first, len(ids)) if ids[place] not in placeholders]
     if len(ids) < 2:
         places = []
+    # From the end: if time runs out, the positions next to the token have been tried.
     return _InputPart(kind, name, positions, tuple(reversed(places)), inputs)
 
 

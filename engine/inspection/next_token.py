@@ -336,12 +336,14 @@ def _winning_temperature_range(
 
     It wins if b (s_t - s_j) > log e_t - log e_j for every j, with b = 1 / temperature.
     """
+    # At temperature t the token wins if gap / t > luck against every other token.
     gap = (values[token_id] - values).double()
     luck = noise[token_id].double().log() - noise.double().log()
     possible = values > -torch.inf
     possible[token_id] = False
     gap, luck = gap[possible], luck[possible]
     same = gap == 0
+    # No temperature changes the order of two equal logits.
     if bool((luck[same] >= 0).any()):
         return None, None
     above = (luck / gap)[gap > 0]

@@ -115,6 +115,7 @@ class _PassRecorder(Recorder):
     """A recorder that keeps the passes of the current step."""
 
     def __init__(self, generator: torch.Generator) -> None:
+        # One candidate is enough: only the passes are used, not the record.
         super().__init__(1)
         self.random = generator
         self.views: list[ObservedPass] = []
@@ -130,6 +131,7 @@ class _PassRecorder(Recorder):
         # The first pass of a new step starts a new list; the state is from before its draws.
         if self.ended:
             self.views, self.ended, self.state = [], False, self.random.get_state()
+        # Copied before the call, in the state in which they will decide.
         before = tuple(copy_processor(processor) for processor in processors)
         scores, stages = super().apply_processors(logits, input_ids, processors)
         outputs = tuple(output for _, output in stages)
@@ -248,6 +250,7 @@ def _run_until_step(run: Prepared, target_step: Step) -> tuple[Step, ReplayedSte
         )
     draft = drafts[-1] if drafts else None
     place = ReplayedStep(
+        # A placeholder: the caller sets the recorded trace and step.
         Trace("", {}, run.target.info(), {}, 0, None, (), {}, (), ()),
         target_step,
         run,
@@ -272,6 +275,7 @@ def _record_drafts(extra: dict[str, Any]) -> list[Draft]:
 
         def draft_and_store(input_ids: torch.Tensor) -> Draft:
             guess = draft(input_ids)
+            # Only the newest one, which belongs to the round that is decided next.
             drafts[:] = [guess]
             return guess
 

@@ -81,6 +81,7 @@ class SearchState:
     @property
     def pool_size(self) -> int:
         """Candidates per beam in the pool."""
+        # As in transformers: enough candidates to go on even if every end token is among them.
         return max(2, 1 + len(self.ends))
 
     def path(self, node: int) -> list[int]:
@@ -134,6 +135,7 @@ def _build_group(
     sums: list[float] = []
     numbers: list[int | None] = []
     for row, ids in enumerate(view.input_ids.tolist()):
+        # Taken out, since a second row with the same text can only be a placeholder.
         node = open_.pop(tuple(ids[start:]), None)
         # The first step has one beam; the other rows are placeholders that lose to it.
         if search.length == 1:

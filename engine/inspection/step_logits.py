@@ -93,6 +93,7 @@ def find_replayed_step(
     """
     trace = run.trace if isinstance(run, CachedRun) else run
     check_step_index(trace.steps, index)
+    # Without later steps: nothing depends on them, and a run that goes on gets more.
     key = trace_key(dataclasses.replace(trace, steps=trace.steps[: index + 1]))
     step = trace.steps[index]
     with _lock:
@@ -140,5 +141,6 @@ def _rebuild_step(run: CachedRun, step: Step) -> ReplayedStep | None:
     _, stages = Recorder().apply_unobserved(here.logits, here.input_ids, processors)
     scores = tuple(scores for _, scores in stages)
     view = ObservedPass(here.logits, here.input_ids, before, scores)
+    # Earlier draws have been repeated, so this is the state before the step's own draw.
     state = repeated.generator.get_state()
     return ReplayedStep(trace, step, prepared, (view,), step_ref.row, noise_state=state)

@@ -78,6 +78,7 @@ def compute_step_scores(place: StepRef) -> StepScores | None:
     here = one.to(replay.device)
     observation = Recorder().observe(here.logits, here.input_ids, replay.changed.processors[:first])
     check_scores(observation, place.row)
+    # For all rows at once, as in the loop: one row alone would get other numbers.
     noise = draw_noise(here.logits, replay.generator) if replay.is_draw_repeatable else None
     observation = select_row(observation, place.row)
     logits, scores = here.logits[place.row].cpu(), observation.scores[0]

@@ -83,6 +83,7 @@ def run_from_trace(
         wait_for_turn(cancelled or threading.Event(), loaded),
         torch.inference_mode(),
     ):
+        # One pass can replace all steps only if no position sees the tokens after it.
         if not is_causal(loaded):
             return _fill_from_record(run)
         whole = _recompute_passes(run, loaded, step)
@@ -111,6 +112,7 @@ def trace_key(trace: Trace) -> str:
     media = [one.sha256 for one in trace.media]
     models = (trace.model, trace.assistant)
     run = (trace.strategy, trace.config, trace.seed, trace.prompt_ids, media, trace.speech)
+    # Descriptions of models are dataclasses, written here as their text.
     known = json.dumps((models, run, steps), default=str)
     return "trace-" + hashlib.sha256(known.encode()).hexdigest()
 
@@ -168,6 +170,7 @@ def _fill_passes(
     media = load_media_inputs(run.header, loaded)
     prompt = run.header.prompt_ids
     reading = run_teacher_forced(loaded, prompt, text, states=layered, media_inputs=media)
+    # generate() gives its processors float32, whatever dtype the model has.
     logits = reading.logits.to(torch.float32)
     contrast = _layer_contrast(run, loaded, reading, logits, text) if layered else None
     logits, contrast = logits.cpu(), None if contrast is None else contrast.cpu()

@@ -54,6 +54,7 @@ def compute_typed_probability(place: ReplayedStep, text: str) -> TypedProbabilit
     found = (
         _score_from_logits(place, readings) if place.views else _score_from_record(place, readings)
     )
+    # A reading that is one whole token comes first, then the more probable one.
     return min(found, key=lambda odds: (odds.note != "", odds.rank))
 
 

@@ -242,9 +242,11 @@ class PassReplay:
             # Draw in the same shape: no generator can skip ahead alike on every device.
             if self.changed.sample:
                 draw_noise(blank, self.generator)
+            # Each pass adds one token, so an earlier pass had read fewer by their distance.
             length = one.input_ids.shape[1] - (one.number - self.done)
             before = one.input_ids[:, :length].to(self.device)
             for processor in self.stateful:
+                # Their state depends on the ids alone, so any scores will do.
                 processor(cast(torch.LongTensor, before), torch.zeros_like(blank))
             self.done += 1
 

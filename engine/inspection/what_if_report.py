@@ -123,6 +123,7 @@ def build_what_if_report(place: StepRef, changed: ChangedRun) -> WhatIfReport:
     used = final.exp() if one.stages else probs
     left = used[0] > 0
     options = _choose_candidates(one, probs[0], used[0], (token, recorded))
+    # Recorded candidates are not the whole vocabulary, but the step's entropy was measured over it.
     entropy = place.step.entropy or 0.0
     if place.source != RECORDED:
         entropy = float(torch.special.entr(probs).sum())
@@ -171,6 +172,7 @@ def _choose_candidates(
 ) -> tuple[WhatIfCandidate, ...]:
     """Select and order the candidates of the report."""
     best = used.topk(min(MAX_SURVIVORS, len(used))).indices
+    # topk also returns removed tokens if fewer than MAX_SURVIVORS are left.
     ids = [*first_ids, *(i for i in best.tolist() if used[i] > 0)]
     removal_stage = first_removal(one, torch.arange(len(used))[None])[0]
     ids += likeliest_removed(removal_stage, raw)

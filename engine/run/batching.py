@@ -112,6 +112,7 @@ class BatchedRuns:
     def _serve(self) -> None:
         """Run passes until the batch is empty, then end the thread."""
         try:
+            # Both modes belong to a thread, and all runs of the batch decode in this one.
             with self.loaded.lock, torch.no_grad(), torch.inference_mode():
                 self._hub = getcurrent()
                 while self._admit():
@@ -135,6 +136,7 @@ class BatchedRuns:
         """Start the runs that have joined; return False and remove the batch if it is empty."""
         with _LOCK:
             new, self.joining = self.joining, []
+            # Under the lock: a run that joins now finds this batch or none, never an ended one.
             self._members += new
             if not self._members:
                 del _BATCHES[id(self.loaded)]
@@ -156,6 +158,7 @@ class BatchedRuns:
             tickets[0].give_way(tickets=tickets)
         ready = [member for member in self._members if member.can_continue]
         if not ready and self._members:
+            # Every reader is behind: wait until one has caught up or has left.
             time.sleep(_POLL_S)
         for member, logits in self._run_pass(ready):
             assert member.greenlet is not None
@@ -225,6 +228,7 @@ def run_batched(
     """
     with _LOCK:
         batch = _BATCHES.get(id(loaded)) or BatchedRuns(loaded)
+        # The batch refers to its model, so no other model can get this id while it is listed.
         _BATCHES[id(loaded)] = batch
         member = _BatchMember(lambda put: do(put, batch), ticket)
         batch.joining.append(member)

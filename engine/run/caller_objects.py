@@ -76,6 +76,7 @@ class StreamerFeed:
     def __init__(self, streamer: Any, prompt_ids: Sequence[int]) -> None:
         self.streamer, self._count = streamer, 0
         if streamer is not None:
+            # (1, length), the shape in which generate() gives the prompt; new tokens come as (1,).
             streamer.put(torch.tensor([prompt_ids]))
 
     def put(self, step: Step) -> None:

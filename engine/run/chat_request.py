@@ -158,6 +158,7 @@ def _check_scalar(where: str, value: object) -> None:
 
 def _check_unicode(where: str, text: str) -> None:
     try:
+        # Half a surrogate pair is valid in a Python string and cannot be written to any file.
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         part = text[error.start : error.start + 8]
@@ -202,6 +203,7 @@ def resolve_template(
     """
     arguments = dict(template or {})
     prefilled = messages[-1].get("role") == "assistant"
+    # As transformers' own chat pipeline: an answer that the conversation ends with is continued.
     goes_on = arguments.pop(_CONTINUE, prefilled and not arguments.get(_START, False))
     if goes_on and not prefilled:
         raise ParameterError(

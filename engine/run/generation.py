@@ -68,6 +68,7 @@ def generation_values(
     values = config_values(config)
     eos = values.get("eos_token_id") or list(loaded.eos_token_ids) or None
     own = loaded.model.generation_config
+    # Without a padding token generate() takes the first end token, too, but warns about it.
     pad = own.pad_token_id if own.pad_token_id is not None else (eos[0] if eos else None)
     values |= {"eos_token_id": eos, "pad_token_id": pad, "use_cache": use_cache}
     return {**values, **select}
@@ -95,6 +96,7 @@ def own_filters(
         select: fields that choose the mode (do_sample, num_beams, …).
         eos_token_ids: ids that end the text unless the config names others.
     """
+    # generate() builds its own filters under the same condition.
     if not select.get("do_sample"):
         return []
     # As in transformers: beams need one token besides those that end the text.
@@ -193,9 +195,11 @@ def generate_inputs(
     kwargs: dict[str, Any] = {}
     if config.negative_prompt_ids:
         ids = torch.tensor([list(config.negative_prompt_ids)], device=loaded.device)
+        # Guidance appends each new token to the negative prompt's rows, so it needs one per row.
         kwargs["negative_prompt_ids"] = ids.expand(rows, -1)
     allowed = config.prefix_allowed_tokens_fn
     if allowed is not None:
+        # An encoder-decoder's output follows its decoder's start token, not the prompt.
         start = 1 if loaded.is_encoder_decoder else prompt_length
         eos = config.eos_token_id or loaded.eos_token_ids
         kwargs["prefix_allowed_tokens_fn"] = (

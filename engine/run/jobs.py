@@ -152,6 +152,7 @@ class JobStream:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    # A reader who drops the iterator never closes it; the run would go on to its end.
     def __del__(self) -> None:
         self._cancelled.set()
         self._channel.close()
@@ -176,6 +177,7 @@ def _run_job(
     visitor: Visitor,
 ) -> None:
     """Body of the worker thread: the reader always gets a last event."""
+    # A new thread begins with an empty context.
     VISITOR.set(visitor)
     started = time.perf_counter()
     job = make(channel.put, cancelled)
@@ -184,6 +186,7 @@ def _run_job(
     except Cancelled:
         _LOG.info("run %s left", log_reference(run_id), extra={"run": log_reference(run_id)})
         _send_failure(channel, Failed(StoppedError("Stopped before it began.")))
+    # Not only Exception: whatever ends a run, its reader has to get a last event.
     except BaseException as error:
         _send_failure(channel, Failed(_to_engine_error(error, run_id), _partial_trace(job)))
     finally:

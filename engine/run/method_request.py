@@ -144,6 +144,7 @@ def _check_arguments(method: RequestedMethod, arguments: Mapping[str, object]) -
 
 def _check_function_arguments(function: Function, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
+        # Some builtin functions have no signature.
         names = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return arguments

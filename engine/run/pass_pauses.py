@@ -42,6 +42,7 @@ def pause_between_layers(
             checked_at = time.perf_counter()
 
     with ExitStack() as stack:
+        # A set: target and draft may be one model, which needs one hook for each layer.
         for layer in {layer for model in models for layer in _list_layers(model)}:
             stack.callback(layer.register_forward_pre_hook(check).remove)
         token = _GIVE_WAY.set(give_way)
@@ -59,5 +60,6 @@ def _list_layers(model: object) -> Iterator[torch.nn.Module]:
 
 
 def _is_on_processor(layer: torch.nn.Module) -> bool:
+    # A GPU computes behind the Python code, so waiting here would not stop it.
     weight = next(layer.parameters(), None)
     return weight is None or weight.device.type == "cpu"

@@ -112,6 +112,7 @@ def prepare(
     with ModelWork(target.name, checked.strategy.title):
         checked = fit_request(checked, target, assistant)
         checked, ids, inputs = encode_prompt(checked, target)
+        # Total lengths first: they become max_new_tokens, which the context may then cut.
         checked = fit_total_lengths(checked, target, len(ids))
         checked = _fit_length(checked, target, len(ids))
         run = Prepared(checked.request, checked, target, assistant, ids, inputs)
@@ -375,6 +376,7 @@ def _fit_length(checked: CheckedRequest, target: LoadedModel, prompt_length: int
         length=prompt_length,
         context=context,
     )
+    # generate() calls a minimum above the maximum unfeasible.
     floor = min(config.min_new_tokens, room) if config.min_new_tokens else config.min_new_tokens
     config = dataclasses.replace(config, max_new_tokens=room, min_new_tokens=floor)
     return dataclasses.replace(checked, config=config, notes=(*checked.notes, note))

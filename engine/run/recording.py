@@ -96,6 +96,7 @@ class Recording:
             step: with the loop's own index and sequence number.
             number: sequences decoded before this loop started.
         """
+        # A loop may yield its last step again with a measurement, which replaces it.
         own = number, step.index
         again, self._last = own == self._last, own
         index = len(self.steps) - again
@@ -160,6 +161,7 @@ class Recording:
         recorded = self.outputs.get(sequence)
         if recorded is None:
             return ids
+        # What follows the recorded tokens can only be one token repeated: padding.
         if recorded != ids[: len(recorded)] or len(set(ids[len(recorded) :])) > 1:
             raise DecodeError("The recorded steps disagree with the returned tokens.")
         return recorded

@@ -262,6 +262,7 @@ def fit_to_model(checked: CheckedRequest, loaded: LoadedModel) -> CheckedRequest
         _check_vocabulary(name, getattr(config, name, None), loaded.vocab_size)
     _check_guidance(config, loaded)
     top_k = getattr(config, "top_k", 0)
+    # TopKLogitsWarper would lower it to the vocabulary without a word.
     if top_k > loaded.vocab_size:
         notes.append(
             Message(

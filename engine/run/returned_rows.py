@@ -31,6 +31,7 @@ def extract_sequences(
 
 def format_missing_sequences(scores: list[float | None], wanted: int) -> tuple[str, ...]:
     """Return a note if a search found fewer texts than requested; unranked loops never do."""
+    # Impossible sequences come back with an infinite score, which was turned into None.
     ranked = sum(score is not None for score in scores)
     found = ranked or len(scores)
     if found == wanted:

@@ -165,6 +165,7 @@ class Run:
         recorder.additions.tell = on_progress
         feed = StreamerFeed(self.request.streamer, run.prompt_ids)
         prompt = torch.tensor([run.prompt_ids], device=device)
+        # Of the model's device: torch refuses to draw on a GPU with a generator of the CPU.
         generator = torch.Generator(device).manual_seed(self.request.seed)
         stop = StopCriterion(self.cancelled, recorder.started + SETTINGS.max_runtime_s)
         context = Context(run.config, run.target, run.assistant, prompt, recorder, generator)
@@ -233,6 +234,7 @@ def batch_key(checked: CheckedRequest) -> Hashable:
     foreign = foreign or bool(checked.media) or has_caller_objects(checked.request)
     if foreign or SETTINGS.max_shared_runs < 2:
         return None
+    # The weights belong to the key: one name may be in memory in several precisions.
     named = id(model) if isinstance(model, LoadedModel) else model or strategy.default_model
     return named, checked.weights[0]
 
@@ -308,6 +310,7 @@ def prompt_arguments(
     """
     if target.model.config.is_encoder_decoder and not target.is_encoder_decoder:
         return {"decoder_input_ids": prompt, **inputs}
+    # Without a mask generate() masks every token of the prompt that equals the padding token.
     return {"inputs": prompt, "attention_mask": torch.ones_like(prompt), **inputs}
 
 

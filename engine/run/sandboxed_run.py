@@ -134,6 +134,7 @@ def _run_in_sandbox(
 ) -> Outcome:
     # The process builds the same criteria; here a tokenizer that has none gives a sentence.
     stop_criteria(run.config, run.target)
+    # Iterated by hand below: a for loop would drop the generator's return value.
     steps = child.run(_found_method(run).method, build_job(run), cancelled)
     while True:
         try:
@@ -272,6 +273,7 @@ def _open_model_folder(
         return
     with TemporaryFolder("model") as folder:
         try:
+            # A caller's model may be of any class, and saving can fail in many ways.
             target.model.save_pretrained(folder)
             if tokenizer and target.tokenizer is not None:
                 target.tokenizer.save_pretrained(folder)

@@ -80,6 +80,7 @@ class RunQueue:
             waiting = len(self._tickets) - SETTINGS.max_concurrent_runs
             if waiting >= SETTINGS.max_waiting_runs:
                 raise queue_full_error(waiting)
+            # In one block with the counting, so that two arrivals cannot both take the last place.
             self._check_address_limit(ticket.visitor)
             self._enqueue(ticket)
         try:

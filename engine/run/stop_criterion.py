@@ -29,4 +29,5 @@ class StopCriterion:
         del scores, kwargs
         self.expired = self.expired or work_time() > self.deadline
         stop = self.cancelled.is_set() or self.expired
+        # One value per row: generate() combines it with the criteria that end single rows.
         return torch.full((input_ids.shape[0],), stop, device=input_ids.device, dtype=torch.bool)

@@ -126,6 +126,7 @@ class QueueStreamer:
         while not self._closed.is_set():
             if self._maxsize is None or self._items.qsize() < self._maxsize:
                 return self._items.put(item)
+            # SimpleQueue has no limit and nothing to wait for, so a full queue is polled.
             self._closed.wait(_POLL_S)
         raise Cancelled
 

@@ -105,6 +105,7 @@ def steps_from_logits(logits: torch.Tensor, ids: list[int], sequence: int, top: 
     """
     with torch.inference_mode():
         total = torch.logsumexp(logits, -1)
+        # Without processors the model's own scores are the final ones.
         observation = Observation(logits - total[:, None], total, logits, [])
         rows = Recorder(top).record(observation, torch.tensor(ids, device=logits.device), 0)
     return [

@@ -177,6 +177,7 @@ class Ticket:
             paused: keeps work in another process from going on meanwhile.
             tickets: tickets whose readers get Paused events; empty for this one alone.
         """
+        # Asked between all steps: alone in the queue, a run needs no lock for the answer.
         if len(self.queue) == 1 or not self.queue.pause_turn(self):
             return
         began = time.perf_counter()
@@ -186,6 +187,7 @@ class Ticket:
             self._wait_paused(tickets or [self])
         for model in self.models:
             model.lock.acquire()
+        # A pause must not count against the run's time limit.
         skip_time(time.perf_counter() - began)
 
     def _wait_paused(self, tickets: Sequence[Ticket]) -> None:

@@ -43,6 +43,7 @@ def encode_texts(
     for name in ("force_words_ids", "prefix_allowed_tokens_fn"):
         value = getattr(config, name, None)
         if value is not None and not callable(value):
+            # Allowed words follow the prompt directly; forced ones may come anywhere in the text.
             start = preceding() if name == "prefix_allowed_tokens_fn" else None
             changes[name] = tuple(reader.to_ids(name, entry, start) for entry in value)
     if config.sequence_bias:

@@ -24,6 +24,7 @@ def limit_torch_threads(*models: Any) -> Iterator[None]:
     """
     alone = any(model is not None and hasattr(model.model, "graphs") for model in models)
     with _LOCK:
+        # While another run is limited, torch's own count is 1 and not the usual one.
         usual = _PREVIOUS_COUNTS[0] if _PREVIOUS_COUNTS else torch.get_num_threads()
         if alone:
             _PREVIOUS_COUNTS.append(usual)

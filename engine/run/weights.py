@@ -88,6 +88,7 @@ def read_request_weights(
     models = (("", request.model), (ASSISTANT_PREFIX, request.assistant))
     for weights, (prefix, model) in zip(found, models, strict=True):
         own = weights.changed_values(prefix)
+        # Loaded already: settings cannot change it any more, so they are refused and not ignored.
         if own and is_loaded(model):
             name = next(iter(own))
             raise ParameterError(name, own[name], "the model is given as it was loaded")
