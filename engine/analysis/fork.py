@@ -230,6 +230,7 @@ def shared_params(config: Mapping[str, object], strategy: Strategy) -> dict[str,
         if name not in kinds or value is None:
             continue
         try:
+            # The other strategy may allow fewer values; then its own default holds.
             checked = kinds[name].check(name, value)
         except EngineError:
             continue

@@ -243,8 +243,10 @@ def _planned_tensors(
     prefix = "decoder_" if sizes.config.is_encoder_decoder else ""
     for step in range(passes):
         seen = sizes.start + step
+        # With a cache only the first pass reads more than one token.
         new = 1 if sizes.cached and step else seen
         if flags.output_hidden_states:
+            # One more than there are layers: the embeddings come first.
             hidden = [sizes.bytes * rows * new * sizes.hidden] * (sizes.layers + 1)
             yield from _layer_tensors(f"{prefix}hidden_states.{step}", hidden)
         if flags.output_attentions:

@@ -142,6 +142,7 @@ def score_ids(
         wanted = torch.tensor(new_ids, device=logprobs.device)[:, None]
         entropies = torch.special.entr(logprobs.exp()).sum(-1)
         rows: list[list[float]] = (
+            # Stacked, so that both leave the device in one copy.
             torch.stack([logprobs.gather(-1, wanted)[:, 0], entropies]).cpu().tolist()
         )
     own, spread = (tuple(round_decimals(value) for value in row) for row in rows)

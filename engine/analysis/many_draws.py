@@ -97,6 +97,7 @@ def draw_many(
     if context is not None and len(ids) + checked.config.max_new_tokens > context:
         allowed = Message("the context leaves {room} tokens", room=context - len(ids))
         raise ParameterError("max_new_tokens", checked.config.max_new_tokens, allowed)
+    # Its deadline is set when the turn has come, so that waiting does not count.
     stop = StopCriterion(cancelled, math.inf)
     kind = ("draws", loaded.name)
     busy_s = 0.0
@@ -107,6 +108,7 @@ def draw_many(
             line = wait_for_turn(cancelled, loaded, tell=tell, kind=kind, size=size)
             draw = partial(_draw_batch, checked, loaded, ids, inputs, list(seeds), stop)
             with pin_models(loaded):
+                # The turn is entered in the thread that computes, as the hooks that give way belong to it.
                 draws, seconds = run_in_thread(partial(_draw_in_turn, line, draw, stop, busy_s))
             busy_s += seconds
         except Cancelled:

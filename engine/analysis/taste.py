@@ -90,6 +90,7 @@ def measure_continuation(
     Raises:
         EngineError: see ``likelihood.score_trace``.
     """
+    # Imported late: the page reads the recorded texts without torch.
     from engine.analysis.likelihood import score_trace
 
     output = trace.outputs[0]

@@ -233,6 +233,7 @@ def detect_trace(
     )
 
 
+# Detection does not depend on them, and a recorded function cannot be built again.
 _IGNORED_SETTINGS = (
     "prefix_allowed_tokens_fn",
     "structured_outputs",

@@ -125,6 +125,7 @@ def _check_shapes(name: str, weights: Path, base: str, model: Model) -> None:
     layers = dict(model.named_modules())
     for key, shape in shapes.items():
         place, part, _ = key.removeprefix(_PREFIX).partition(".lora_A.weight")
+        # lora_A alone is compared: its last size is the number of values that the layer takes.
         if not part:
             continue
         layer = layers.get(place)
@@ -135,6 +136,7 @@ def _check_shapes(name: str, weights: Path, base: str, model: Model) -> None:
                 base=base,
                 place=place[:_MAX_SHOWN],
             )
+        # GPT-2's Conv1D calls this size nx.
         wide = getattr(layer, "in_features", None) or getattr(layer, "nx", None)
         if wide is not None and shape[-1] != wide:
             raise ModelError(

@@ -86,6 +86,7 @@ def _merge_and_check(model: Model, adapter: str) -> Any:
 
     tied = _untie_head(model, adapter)
     adapted = _load_adapter(PeftModel, model, adapter)
+    # A tiny vocabulary may have fewer tokens than the probe.
     ids = torch.arange(_PROBE_TOKENS)[None] % model.config.get_text_config(decoder=True).vocab_size
     given = {"input_ids": ids} | (
         {"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}

@@ -44,6 +44,7 @@ class _BoundedProcess:
         self._stdin.flush()
         if line := self._stdout.readline():
             return json.loads(line)
+        # No answer: its own timer ended the process, or it ran out of memory.
         if self._process.wait() == -signal.SIGALRM:
             raise TimeoutError
         raise MemoryError

@@ -128,6 +128,7 @@ def _hash_sources(sources: BuildFiles, tell: ByteProgress, total: int) -> str:
                 done += len(piece)
                 tell(done, total)
         sums[label] = digest.hexdigest()
+    # A single file keeps its own sha256, which anybody can compare.
     if len(sums) == 1:
         return next(iter(sums.values()))
     lines = "".join(f"{digest}  {label}\n" for label, digest in sums.items())

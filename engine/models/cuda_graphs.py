@@ -83,6 +83,7 @@ class CudaGraphCache(StaticCache):
 
     def _capture_pass(self, model: Model, inputs: Mapping[str, object]) -> _CapturedPass | None:
         buffers = {name: _clone(value) for name, value in inputs.items()}
+        # Layers count positions in tensors, which every repetition of the pass moves on.
         length = self.plain[0].cumulative_length.clone()
 
         def rewind() -> None:
@@ -145,6 +146,7 @@ def capture_cuda_graph(once: Pass, rewind: Callable[[], None]) -> Pass | None:
     now, side_stream = torch.cuda.current_stream(), torch.cuda.Stream()
     side_stream.wait_stream(now)
     with torch.cuda.stream(side_stream):
+        # First passes choose kernels and allocate workspaces, which cannot be captured.
         for _ in range(_WARMUP_PASSES):
             rewind()
             once()
@@ -195,6 +197,7 @@ def lend_cuda_graph_cache(
         return
     kept = _CACHES.setdefault(loaded, OrderedDict())
     size = (rows, -(-length // BLOCK) * BLOCK)
+    # Taken out while it is lent, so that a second run gets another one.
     cache = kept.pop(size, None)
     if cache is None:
         cache = CudaGraphCache(loaded.model.config, size[1], capture_cuda_graph)

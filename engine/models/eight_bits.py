@@ -15,6 +15,7 @@ def pack(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         if value.ndim != 2:
             packed[name] = value.half()
             continue
+        # At least the smallest useful float16, as a row of zeros would divide by 0.
         scale = (value.float().abs().amax(1) / _LIMIT).clamp_min(1e-7).half()
         packed[name] = (
             (value.float() / scale.float()[:, None]).round().clamp(-_LIMIT, _LIMIT).char()

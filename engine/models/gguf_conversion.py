@@ -118,6 +118,7 @@ def _convert_job(order: dict[str, Any]) -> None:
     # Both attributes stay after dequantising and would make save_pretrained fail.
     del model.config.quantization_config
     model.hf_quantizer = None
+    # Dequantised in float32 above and rounded only here.
     model.to(getattr(torch, dtype)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

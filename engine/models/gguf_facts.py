@@ -74,6 +74,7 @@ def _read_header(order: dict[str, Any]) -> dict[str, Any]:
         kinds: Counter[str] = Counter()
         for tensor in reader.tensors:
             kinds[tensor.tensor_type.name] += int(tensor.n_elements)
+        # Lists, such as the vocabulary, have many parts and are no facts to show.
         fields = {name: field for name, field in reader.fields.items() if len(field.data) == 1}
         architecture = fields["general.architecture"].contents()
     except Exception:  # the file may break any rule of its format

@@ -135,6 +135,7 @@ def check_hashes(folder: Path, listed: Iterable[RepoSibling]) -> None:
             (file.lfs.sha256, sha256_of) if file.lfs else (file.blob_id, git_hash_of)
         )
         if announced and path.is_file() and hash_of(path) != announced:
+            # The file in blobs and the link to it, so that the next try fetches it again.
             path.resolve().unlink()
             path.unlink(missing_ok=True)
             raise ModelError(partial_downloads.wrong_hash_message(file.rfilename))

@@ -159,6 +159,7 @@ def _download_small_files(
 ) -> None:
     # Not into the hub's cache, where a folder with a config.json would look like a model.
     for file, most in _MAX_BYTES.items():
+        # A file that the repository does not have counts as too large.
         if sizes.get(file, most + 1) <= most:
             with hub_errors(order["name"]):
                 hf_hub_download(
@@ -172,6 +173,7 @@ def _download_small_files(
 def _card_licence(card: Any) -> str | None:
     """Return the licence in a model card, None if missing."""
     licence = getattr(card, "license", None)
+    # A licence outside the hub's list is named in a field of its own.
     if licence == "other":
         licence = getattr(card, "license_name", None) or licence
     return str(licence)[:_MAX_CHARS] if licence else None

@@ -59,6 +59,7 @@ def auto_class(name: str, folder: str) -> tuple[Any, Any]:
     media: list[Any] = [AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq]
     found = [auto for auto in (text, *media) if type(config) in auto._model_mapping]
     wrote = set(config.architectures or ())
+    # One configuration may serve several classes; its architectures name the one that was saved.
     own = [a for a in found if a._model_mapping[type(config)].__name__ in wrote]
     if not found:
         raise ModelError(

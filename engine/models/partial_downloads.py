@@ -90,6 +90,7 @@ def _complete_file(own: Path, large: LargeFile, url: str, headers: dict[str, str
     if (own / "blobs" / large.sha256).exists():
         return
     with part.open("ab") as file:
+        # Too long to be the beginning of this file.
         if file.tell() > large.size:
             file.seek(0)
             file.truncate()

@@ -88,9 +88,11 @@ class _Work:
         try:
             self.result.set_result(work(self._report))
         except BaseException as error:
+            # For the callers who wait: in this thread nobody would see it.
             self.result.set_exception(error)
 
     def _report(self, done: int, total: int) -> None:
+        # The last caller has left.
         if not self.waiting:
             raise Cancelled
         self.progress = done, total

@@ -162,6 +162,7 @@ def _check_config_sizes(config: Mapping[str, Any], most: int) -> None:
     for name in _TABLES:
         if _is_size(config.get(name)) and config[name] * wide > most:
             raise ModelError(_too_large_message(name, config[name], width, wide))
+    # Each layer, and each expert in it, has at least one row of this width.
     several = [(name, config[name]) for name in _COUNTS if _is_size(config.get(name))]
     if math.prod(count for _, count in several) * wide > most:
         name, count = max(several, key=lambda pair: pair[1])

@@ -69,6 +69,7 @@ class _SlotLayer(CacheLayerMixin):
         slots, views = self.slots, []
         for kept, new in ((self.keys, key_states), (self.values, value_states)):
             assert kept is not None
+            # Texts differ in length, so every row is written at an end of its own.
             kept[slots.rows, :, slots.ends] = new[:, :, 0]
             views.append(kept[: len(new), :, : slots.longest])
         return views[0], views[1]
@@ -80,6 +81,7 @@ class _SlotLayer(CacheLayerMixin):
 
     def get_seq_length(self) -> int:
         """Return the number of positions before the current pass."""
+        # The longest row counts the position of this pass already.
         return self.slots.longest - 1
 
     def get_max_length(self) -> int:
@@ -313,6 +315,7 @@ def _measure_difference(loaded: LoadedModel) -> float:
     def ids(count: int) -> torch.Tensor:
         return torch.randint(loaded.vocab_size, (1, count), generator=drawn).to(loaded.device)
 
+    # Two lengths, so that the mask of the shorter row is tested as well.
     texts = [(ids(length), ids(_PROBE_STEPS)[0].tolist()) for length in _PROBE_LENGTHS]
     slots, worst = Slots(model, len(texts)), 0.0
     alone, seats = [], []

@@ -82,6 +82,7 @@ def _yield_tokenizations(text: str, ids: Mapping[str, Sequence[int]]) -> Iterato
     far = len(text) + 1
     fewest = [far] * len(text) + [0]
     for n in reversed(range(len(text))):
+        # Tokens that the rest needs at least, so that no dead end is entered.
         fewest[n] = 1 + min((fewest[end] for end, _ in after[n]), default=far)
 
     def continued(start: int, count: int) -> Iterator[tuple[int, ...]]:

@@ -102,6 +102,7 @@ def run_job(
         try:
             last = _wait_for_answer(lines, report, limit_s)
         finally:
+            # Also after an answer: nothing in the process may keep it alive.
             process.kill()
             reader.join()
     if "answer" in last:

@@ -353,5 +353,6 @@ def _control_token_patterns(
 
 def token_pattern(tokens: set[str]) -> re.Pattern[str]:
     """Return a pattern that matches any of the tokens, the longest first."""
+    # The first alternative that fits wins, and a token may begin another one. (?!) fits nowhere.
     longest = sorted(filter(None, tokens), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest)) or "(?!)")

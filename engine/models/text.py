@@ -158,6 +158,7 @@ class OutputDecoder:
         self.tokenizer, self.before = tokenizer, list(before)
         self._byte_level = _is_byte_level(tokenizer)
         known = self._read(self.before) if tokenizer is not None else ""
+        # Decoding may not give the prompt back as it was written, so both are tried.
         self._starts = [known] if prompt is None or not before else [prompt, known]
 
     def text(self, ids: Sequence[int]) -> str:
@@ -251,6 +252,7 @@ class Detokenizer:
             kept: number of leading ids that are the same as in the last update.
             final: whether the output is finished; then incomplete characters are shown too.
         """
+        # Marks after what stays belong to text that was taken back.
         while self._marks and self._marks[-1][0] > kept:
             self._marks.pop()
         start, read = self._read(ids, final)
@@ -355,5 +357,6 @@ def encode_pair(
     shared = _common_prefix(bare, whole)
     full = tokenize_text(tokenizer, before, split_special_tokens=literal)["input_ids"]
     places = range(len(full) - len(bare) + 1)
+    # Tokens that the tokenizer puts before every text, such as a begin token.
     lead = next((full[:i] for i in places if full[i : i + len(bare)] == bare), [])
     return [*lead, *whole[:shared]], whole[shared:]

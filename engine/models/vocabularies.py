@@ -62,6 +62,7 @@ def _read_cached(folder: str, state: tuple[tuple[str, int, int], ...]) -> Vocabu
         return None
     digest = hashlib.sha256()
     for token, token_id in sorted(tokens.items()):
+        # With its length, since a token may contain spaces and line ends itself.
         digest.update(f"{len(token)} {token} {token_id}\n".encode("utf-8", "surrogatepass"))
     return Vocabulary(digest.hexdigest(), len(tokens), _read_end_ids(place))
 
@@ -74,6 +75,7 @@ def _read_tokens(folder: Path) -> dict[str, int]:
     spec = _read_json(whole)
     vocab = spec["model"]["vocab"]
     tokens = (
+        # A Unigram model lists pairs of piece and score; the place is the id.
         {pair[0]: number for number, pair in enumerate(vocab)}
         if isinstance(vocab, list)
         else dict(vocab)

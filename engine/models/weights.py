@@ -189,6 +189,7 @@ def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], TemporaryFo
         folder = TemporaryFolder("offloaded")
         options |= {"device_map": weights.device_map, "offload_folder": str(folder.path)}
         if weights.max_memory is not None:
+            # accelerate names GPUs by their number and other devices by name.
             options["max_memory"] = {_parse_device(d): size for d, size in weights.max_memory}
     return options, folder
 

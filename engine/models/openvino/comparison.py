@@ -66,6 +66,7 @@ def _compare_passes(model: Model, converted: Model, ids: torch.Tensor) -> float:
     own.activate_past_recording()
     first = ids[:, : max(8, min(12, ids.shape[1]))].repeat(2, 1)
     mask = torch.ones_like(first)
+    # One row is padded on the left.
     mask[0, :3] = 0
     largest = _compare_step(model, converted, own, graph, first, mask)
     for rows, new, dropped in _PASSES:
@@ -97,6 +98,7 @@ def _compare_step(
         one(**inputs, past_key_values=cache).logits
         for one, cache in ((model, own), (converted, graph))
     ]
+    # What a model says at padding means nothing.
     real = mask[:, -ids.shape[1] :].bool()
     return _max_difference(*(logits[real] for logits in found))
 

@@ -40,6 +40,7 @@ def load_graph_model(name: str, folder: str, backend: str, described: Any) -> tu
             "The graph of {name} for {backend} is gone; try again.", name=name, backend=backend
         )
     if (Path(folder) / _GENERATION_CONFIG).is_file():
+        # A model built from its configuration alone has not read this file.
         described.generation_config = transformers.GenerationConfig.from_pretrained(folder)
     model = on_openvino.to_graph_model(described, ModelGraphs(graph))
     try:

@@ -188,6 +188,7 @@ def _reachable_model(graph: Any, results: list[Any], parameters: list[Any]) -> A
         if node.get_type_name() == "ReadValue":
             states.add(node.get_variable_id())
         open_nodes += [node.input_value(at).get_node() for at in range(node.get_input_size())]
+    # Early exit leaves layers out, and their part of the state has to go with them.
     sinks = [sink for sink in graph.get_sinks() if sink.get_variable_id() in states]
     variables = [v for v in graph.get_variables() if v.get_info().variable_id in states]
     used = [p for p in parameters if p.get_name() in names]

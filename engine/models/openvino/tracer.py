@@ -113,6 +113,7 @@ def trace_to_graph(model: Model) -> Any:
         given.get_tensor().set_names({name})
         shape = [-1] * tensor.dim()
         if name in past:
+            # Heads and their width are the model's; rows and positions vary.
             shape = [-1, tensor.shape[1], -1, tensor.shape[3]]
         given.get_node().set_partial_shape(ov.PartialShape(shape))
     graph.validate_nodes_and_infer_types()

@@ -45,6 +45,7 @@ def load_processors(name: str, folder: str) -> Processors:
     found = Processors() if whole is None else to_processors(whole)
     if found.pictures is not None or found.sounds is not None:
         return found
+    # A folder may describe one part only, which AutoProcessor cannot load.
     pictures, _ = _try_load(AutoImageProcessor, folder)
     sounds, _ = _try_load(AutoFeatureExtractor, folder)
     if pictures is None and sounds is None:
