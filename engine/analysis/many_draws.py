@@ -108,7 +108,7 @@ def draw_many(
             line = wait_for_turn(cancelled, loaded, tell=tell, kind=kind, size=size)
             draw = partial(_draw_batch, checked, loaded, ids, inputs, list(seeds), stop)
             with pin_models(loaded):
-                # The turn is entered in the thread that computes, as the hooks that give way belong to it.
+                # Entered in the thread that computes, as the hooks that give way belong to it.
                 draws, seconds = run_in_thread(partial(_draw_in_turn, line, draw, stop, busy_s))
             busy_s += seconds
         except Cancelled:
