@@ -251,7 +251,7 @@ def test_an_empty_lock_is_not_called_checked(path):
     assert lines == ["not checked: one.lock: no package of it was looked up"]
 
 
-def test_a_range_stands_for_the_version_that_is_installed(path):
+def test_a_range_means_the_version_that_is_installed(path):
     path.write_text("packaging>=1,<99\nis-not-installed>=1\n")
     status, lines, asked = audited(path, {"querybatch": {"results": [{}]}})
     [(_, question)] = asked

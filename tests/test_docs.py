@@ -101,7 +101,7 @@ def test_the_page_of_strategies_holds_every_parameter_and_preset():
         ("universal_assisted", "if you use `do_sample`: sampling across tokenizers"),
     ],
 )
-def test_the_page_says_when_a_loop_comes_along(strategy, said):
+def test_the_page_says_when_a_loop_is_bundled(strategy, said):
     page = " ".join(PAGES["docs/strategies.md"].split())
     assert said in page.split(f'<a id="{strategy}"></a>')[1].split("<a id=")[0]
 

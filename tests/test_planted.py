@@ -235,13 +235,13 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_test_that_fails_is_told_from_one_that_holds(folder):
+def test_a_test_that_fails_is_distinguished_from_one_that_holds(folder):
     holds, fails = "test_cases.py::test_holds", "test_cases.py::test_fails"
     assert run_tests(folder, [fails, holds]) == Result((fails,), (fails,))
     assert run_tests(folder, [fails, holds], to_the_end=True) == Result((fails, holds), (fails,))
 
 
-def test_a_script_that_fails_is_told_from_one_that_holds(folder):
+def test_a_script_that_fails_is_distinguished_from_one_that_holds(folder):
     holds, fails = "cases.test.mjs::it holds", "cases.test.mjs::it fails (at once)"
     assert run_tests(folder, [holds]) == Result(passed=(holds,))
     assert run_tests(folder, [holds, fails]) == Result((holds,), (fails,))
@@ -270,7 +270,7 @@ def test_what_never_ends_is_ended(folder, monkeypatch):
     assert result == Result(broken="no test had failed after 0.5 s")
 
 
-def test_tests_of_one_name_are_told_apart_by_their_files(tmp_path):
+def test_tests_of_one_name_are_distinguished_by_their_files(tmp_path):
     for name, text in (("test_good.py", "pass"), ("test_bad.py", "assert False")):
         (tmp_path / name).write_text(f"def test_it():\n    {text}\n")
     good, bad = "test_good.py::test_it", "test_bad.py::test_it"

@@ -21,7 +21,7 @@ def told(capsys, name, figures, **more):
     return {**json.loads(capsys.readouterr().out), **ABOUT}
 
 
-def test_a_figure_is_told_with_spread_goal_and_place(capsys):
+def test_a_figure_is_reported_with_spread_goal_and_place(capsys):
     good = Figure("greedy: recorded ÷ generate()", [1.0, 0.9, 1.2], Goal(0.97, at_least=True))
     bad = Figure("a trace, kB", [310.0], Goal(300), digits=1)
     page = results.page_of([told(capsys, "recording", [good, bad, Figure("told", [2.0])])])

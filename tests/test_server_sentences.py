@@ -332,7 +332,7 @@ def test_what_was_made_is_german(error: EngineError, german: str) -> None:
         ),
     ],
 )
-def test_what_goes_on_is_german(event: Progress, german: str) -> None:
+def test_progress_is_german(event: Progress, german: str) -> None:
     assert translator_for("de").translate(format_progress(event)) == german
 
 

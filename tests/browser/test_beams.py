@@ -106,7 +106,7 @@ def test_every_candidate_is_drawn_once_and_nothing_overlaps(same_page, strategy,
 
 
 @pytest.mark.nightly
-def test_kept_texts_that_died_out_are_told_from_the_living(same_page):
+def test_kept_texts_that_died_out_are_distinguished_from_the_living(same_page):
     _, visual, steps = searched(same_page)
     nodes = [n for step in steps for n in step["detail"]["pool"]]
     parents = {n["node_id"]: n["parent_id"] for n in nodes}
@@ -214,7 +214,7 @@ def test_folding_all_or_one_branch_zoom_and_pan(same_page):
 
 
 @pytest.mark.nightly
-def test_greedy_search_stands_beside_the_beams(open_page):
+def test_greedy_search_runs_next_to_the_beams(open_page):
     page, visual, steps = searched(open_page, max_new_tokens=23, num_beams=5)
     open_tools(visual, dropped=False)
     path = steps[-1]["detail"]["greedy"]

@@ -62,7 +62,7 @@ def messages_of(page, tab="greedy"):
     return page.evaluate("tab => playground.page.tabOf(tab).ask()", tab)
 
 
-def test_a_chat_is_written_read_answered_and_goes_on(open_page, folder):
+def test_a_chat_is_written_read_answered_and_continues(open_page, folder):
     page = open_page("/")
     name_model(page, folder)
     box = chat(page)

@@ -90,7 +90,7 @@ def test_three_columns_stream_and_the_parting_is_marked(open_page):
 
 
 @pytest.mark.nightly
-def test_columns_and_judge_are_held_as_chosen_and_a_link_holds_them_so_again(open_page):
+def test_columns_and_judge_are_loaded_as_chosen_and_a_link_loads_them_so_again(open_page):
     page = opened(open_page)
     first, second = (page.get_by_label(f"Column {label}", exact=True) for label in "AB")
     for column in (first, second):
@@ -148,7 +148,7 @@ def test_a_column_takes_over_its_models_own_settings_and_keeps_the_model(open_pa
 
 
 @pytest.mark.nightly
-def test_what_is_wrong_is_said_and_the_page_goes_on(open_page):
+def test_what_is_wrong_is_said_and_the_page_continues(open_page):
     page = opened(open_page)
     page.locator("[data-param=num_beams]").fill("99")
     page.get_by_role("button", name="Run all").click()

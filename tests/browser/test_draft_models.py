@@ -22,7 +22,7 @@ def shelf(tmp_path):
 
 
 @pytest.mark.parametrize("size", [{}, *mark_nightly([{"width": 390, "height": 900}])])
-def test_a_draft_beside_the_target_is_found_and_used(open_page, shelf, size):
+def test_a_draft_next_to_the_target_is_found_and_used(open_page, shelf, size):
     page = open_page("/", **size)
     show(page, "speculative")
     open_settings(page, "speculative")

@@ -80,7 +80,7 @@ def test_a_step_is_chosen_by_its_row_and_by_keys(timeline):
 
 
 @pytest.mark.nightly
-def test_passes_beside_the_text_are_told_from_its_own(timeline):
+def test_passes_next_to_the_text_are_distinguished_from_its_own(timeline):
     drawn = timeline(beside())
     expect(drawn.locator(".ft-summary")).to_have_text(
         "3 tokens in 5 forward passes; none was taken back. 2 tokens that had been written are not in"

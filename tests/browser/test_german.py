@@ -73,7 +73,7 @@ def test_nothing_that_has_german_words_is_read_in_english(german, tab):
     shot(page, f"german-{tab}")
 
 
-def test_a_run_and_what_is_refused_are_told_in_german(german):
+def test_a_run_and_what_is_refused_are_reported_in_german(german):
     page = german("/?tab=greedy")
     page.locator("#greedy-prompt-input").fill("")
     page.locator("#greedy-run").click()

@@ -220,7 +220,7 @@ def test_where_nothing_is_drawn_one_sentence_says_so(saved, strategy):
 
 
 @pytest.mark.nightly
-def test_a_setting_is_explained_beside_its_name(open_page):
+def test_a_setting_is_explained_next_to_its_name(open_page):
     page = open_page()
     show(page, "sampling")
     expect(page.locator("#page-sampling").get_by_label("Top-p", exact=True).first).to_be_visible()

@@ -112,7 +112,7 @@ def test_a_lesson_from_start_to_end_with_the_keyboard_alone(open_page, name):
 
 
 @pytest.mark.nightly
-def test_what_was_bet_is_kept_and_can_be_begun_anew(open_page):
+def test_what_was_bet_is_kept_and_can_be_begun_again(open_page):
     name = NAMES[0]
     page = lesson_page(open_page, name)
     page.locator(".ls-skip-bet").click()

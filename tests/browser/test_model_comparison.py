@@ -26,7 +26,7 @@ def hold(card, name, value):
     card.locator(f"[data-param={name}]").select_option(value)
 
 
-def test_the_same_model_at_fewer_bits_stands_beside_a_run(open_page):
+def test_a_run_can_be_compared_with_its_model_at_fewer_bits(open_page):
     page, card = opened(open_page)
     hold(card, "quantization", "4bit")
     card.get_by_role("button", name="Read it with both").click()
@@ -55,7 +55,7 @@ def test_the_same_model_at_fewer_bits_stands_beside_a_run(open_page):
 
 
 @pytest.mark.nightly
-def test_what_cannot_stand_beside_it_says_why_and_the_next_can(open_page):
+def test_a_model_that_cannot_be_compared_says_why_and_the_next_can(open_page):
     page, card = opened(open_page, width=390, height=844)
     go = card.get_by_role("button", name="Read it with both")
     go.click()

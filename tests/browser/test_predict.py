@@ -276,7 +276,7 @@ def test_a_search_passes_over_what_it_takes_back_and_a_draft_shows_what_it_had(o
 
 
 @pytest.mark.nightly
-def test_the_player_stands_still_and_a_page_without_a_server_says_what_it_knows(
+def test_the_player_pauses_and_a_page_without_a_server_says_what_it_knows(
     open_page, tmp_path, browser
 ):
     trace = gallery.open_entry(gallery.find_entry("greedy-1").file)

@@ -11,7 +11,7 @@ from tests.helpers.pages import fits, open_settings, shot, show
 
 
 @pytest.mark.parametrize("size", [{}, *mark_nightly([{"width": 390, "height": 900}])])
-def test_a_model_that_somebody_names_is_told_before_it_runs(open_page, size):
+def test_a_model_that_somebody_names_is_reported_before_it_runs(open_page, size):
     page = open_page("/", **size)
     show(page, "greedy")
     open_settings(page, "greedy")

@@ -117,7 +117,7 @@ def test_a_bad_value_is_answered_while_others_are_at_work(held, visit):
 
 
 @pytest.mark.nightly
-def test_many_draws_the_bench_and_a_comparison_wait_aloud_too(held, visit):
+def test_many_draws_the_bench_and_a_comparison_report_their_wait(held, visit):
     page = visit()
     open_tab(page, "Draws")
     draws = page.locator("#draws-tree .dp-status")
@@ -194,7 +194,7 @@ def check(page):
     start(page, CHECKED)
 
 
-def test_a_check_that_is_stopped_is_left_out_and_the_text_stands(visit):
+def test_a_check_that_is_stopped_is_left_out_and_the_text_stays(visit):
     page = visit()
     is_causal(load(MODEL))  # two passes, once for each model
     # More passes than the text takes, fewer than the check.
@@ -236,7 +236,7 @@ def test_a_tab_that_is_closed_while_it_checks_ends_the_check(visit, browser, her
     run(visit(), "greedy")
 
 
-def test_without_a_connection_the_tab_says_so_and_goes_on_when_it_is_back(browser, here):
+def test_without_a_connection_the_tab_says_so_and_continues_when_it_is_back(browser, here):
     context = browser.new_context()
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)

@@ -59,7 +59,7 @@ def whole(page, run_id, gated):
     assert page.evaluate("localStorage.getItem('dp-going')") == "[]"
 
 
-def test_a_page_that_is_loaded_anew_goes_on_with_its_run(visit, held):
+def test_a_page_that_is_loaded_again_continues_with_its_run(visit, held):
     page, run_id = begun(visit)
     page.reload()
     page.wait_for_function(DRAWN)
@@ -69,7 +69,7 @@ def test_a_page_that_is_loaded_anew_goes_on_with_its_run(visit, held):
 
 
 @pytest.mark.nightly
-def test_the_address_of_what_goes_on_shows_it_in_another_tab(visit, held):
+def test_the_address_of_a_running_job_shows_it_in_another_tab(visit, held):
     page, run_id = begun(visit)
     other = visit("/?" + urlparse(page.url).query, beside=page)
     other.wait_for_function(DRAWN)

@@ -94,7 +94,7 @@ def closed(teacher):
 
 
 @pytest.mark.nightly
-def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
+def test_a_class_of_many_bets_and_gets_the_answer(visit, here, no_run):
     teacher, code = opened(visit)
     expect(teacher.locator(".rm-picture .rm-qr")).to_be_visible()
     crowd = [Person(here, code) for _ in range(CROWD)]

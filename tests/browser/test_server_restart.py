@@ -52,7 +52,7 @@ def test_what_had_ended_is_shown_again(browser, starts):
 
 
 @pytest.mark.nightly
-def test_what_had_not_ended_goes_on_to_its_end(browser, starts):
+def test_what_had_not_ended_continues_to_its_end(browser, starts):
     with starts() as url:
         pages = Pages(browser, url, BROKEN + ENDING)
         page = pages.open(link("greedy", PROMPT, max_new_tokens=512, min_new_tokens=512))

@@ -76,7 +76,7 @@ def options(page, name, tab="greedy"):
     return told(page, name, tab).locator("option").all_inner_texts()
 
 
-def test_only_what_a_model_can_be_told_is_there(open_page, ears, english):
+def test_only_what_a_model_accepts_is_there(open_page, ears, english):
     page = open_page("/")
     group = page.get_by_role("group", name="What the model should know about the sound")
     expect(group).to_have_count(0)
@@ -94,7 +94,7 @@ def test_only_what_a_model_can_be_told_is_there(open_page, ears, english):
     expect(group).to_be_hidden()
 
 
-def test_a_run_is_told_what_was_chosen_and_begins_with_it(open_page, ears):
+def test_a_run_gets_what_was_chosen_and_begins_with_it(open_page, ears):
     page = listening(open_page, ears)
     run(page, "greedy")
     by_itself = trace_of(page, "greedy")
@@ -139,7 +139,7 @@ def test_a_run_is_told_what_was_chosen_and_begins_with_it(open_page, ears):
 
 
 @pytest.mark.nightly
-def test_no_more_is_recorded_and_read_than_the_model_hears(open_page, ears, english):
+def test_no_more_is_recorded_and_read_than_the_model_takes(open_page, ears, english):
     page = listening(open_page, ears)
     record = page.locator("#greedy-audio .md-record")
     expect(record).to_have_attribute("title", "Up to 30 seconds")
@@ -257,7 +257,7 @@ def test_on_a_phone_in_german_and_in_the_dark(open_page, ears):
 
 
 @pytest.mark.nightly
-def test_nothing_serious_stands_in_the_way_of_anybody(open_page, ears):
+def test_nobody_meets_a_serious_obstacle(open_page, ears):
     for theme in ("light", "dark"):
         page = listening(open_page, ears, path=f"/?__theme={theme}")
         tell(page)

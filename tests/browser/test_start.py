@@ -81,7 +81,7 @@ def test_run_that_is_pressed_before_the_server_can_compute_comes_through(browser
 
 
 @pytest.mark.nightly
-def test_a_server_that_cannot_compute_yet_ends_when_it_is_told_to(held):
+def test_a_server_that_cannot_compute_yet_ends_when_it_is_asked_to(held):
     _, served, _ = held
     served.send_signal(signal.SIGTERM)
     assert served.wait(PATIENCE_S) == 0

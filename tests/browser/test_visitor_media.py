@@ -146,7 +146,7 @@ def test_run_that_is_pressed_while_a_picture_is_on_its_way_waits_for_it(open_pag
     assert not page.evaluate("playground.page.activity('greedy')")
 
 
-def test_an_upload_is_captioned_live_and_stands_above_the_text(open_page, eyes):
+def test_an_upload_is_captioned_live_and_is_above_the_text(open_page, eyes):
     page = with_model(open_page, eyes, "beam_search")
     sent = []
     page.on("request", lambda r: r.method == "POST" and "/media/" in r.url and sent.append(r))
@@ -329,7 +329,7 @@ def test_on_a_phone_in_german_and_in_the_dark(open_page, eyes):
 
 
 @pytest.mark.nightly
-def test_nothing_serious_stands_in_the_way_of_anybody(open_page, eyes):
+def test_nobody_meets_a_serious_obstacle(open_page, eyes):
     for theme in ("light", "dark"):
         page = with_model(open_page, eyes, path=f"/?__theme={theme}")
         give(page, picture_file(64, 48))

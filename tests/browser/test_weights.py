@@ -36,7 +36,7 @@ def asked(page):
     return json.loads(parse_qs(urlparse(address(page, "bfloat16")).query)["params"][0])
 
 
-def test_a_run_is_held_as_chosen_and_its_link_holds_it_so_again(open_page):
+def test_a_run_is_loaded_as_chosen_and_its_link_loads_it_so_again(open_page):
     page = open_page("/")
     show(page, "greedy")
     unfold(page, "greedy", "Weights", "dtype")

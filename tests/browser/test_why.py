@@ -87,7 +87,7 @@ def test_a_node_of_a_search_is_asked_about_on_a_telephone(open_page):
 
 
 @pytest.mark.nightly
-def test_a_run_that_goes_on_says_when_it_can_be_asked(open_page):
+def test_a_run_that_continues_says_when_it_can_be_asked(open_page):
     page = open_page(link("greedy", "Once upon a time,", max_new_tokens=4))
     finish(page, "greedy")
     page.evaluate("playground.page.shown('greedy').status = 'running'")

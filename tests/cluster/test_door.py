@@ -57,7 +57,7 @@ def answers(url):
         return False
 
 
-def test_a_run_goes_on_behind_the_door_when_its_process_is_killed(hall):
+def test_a_run_continues_behind_the_door_when_its_process_is_killed(hall):
     url, processes = hall
     mine, others = Run("sampling", seed=3, temperature=1.3), Run("greedy")
     page, other = page_at(url), page_at(url)

@@ -142,7 +142,7 @@ def test_replicas_step_back_for_nobody(replicas):
     assert [os.getpriority(os.PRIO_PROCESS, pid) for pid in pids] == [mine] * REPLICAS
 
 
-def test_a_run_goes_on_exactly_when_its_replica_is_killed(replicas):
+def test_a_run_continues_exactly_when_its_replica_is_killed(replicas):
     told = killed_after(30, RemoteRun(request_of()), lambda: [r for r in replicas() if r["runs"]])
     assert not of(RunReplaced, told)
     here = list(decode(request_of()))
@@ -188,7 +188,7 @@ def test_a_cancel_ends_a_run_within_a_step(replicas, strategy, params):
     assert sum(after) - sum(before) <= 1
 
 
-def test_whoever_leaves_ends_the_replica_s_run(replicas):
+def test_a_visitor_who_leaves_ends_the_replica_s_run(replicas):
     run = RemoteRun(request_of())
     while not isinstance(next(run), StepRecorded):
         pass

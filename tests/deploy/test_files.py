@@ -57,7 +57,7 @@ LINES_OF_A_DOCKERFILE = (
 )
 
 
-def test_a_dockerfile_is_linted_and_ends_when_it_is_told_to():
+def test_a_dockerfile_is_linted_and_ends_when_it_is_asked_to():
     ran(tool("hadolint"), *map(str, DOCKERFILES))
     missing = [
         f"{path.name}: {line}"
@@ -129,7 +129,7 @@ def test_compose_opens_one_port_and_bounds_everything():
         assert services[name]["cap_drop"] == ["ALL"]
 
 
-def test_no_secret_stands_in_a_file():
+def test_no_secret_is_in_a_file():
     for name, service in COMPOSE["services"].items():
         for variable, value in service.get("environment", {}).items():
             if SECRET.search(variable) or "://" in str(value):

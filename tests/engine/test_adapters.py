@@ -108,7 +108,7 @@ def test_what_is_merged_computes_and_writes_what_peft_does(home):
     assert f"MODEL = {str(folder)!r}" in script_text(plan_export(trace))
 
 
-def test_base_and_adapter_stand_beside_each_other(home):
+def test_base_and_adapter_can_be_compared(home):
     path, adapted, _ = home
     params = {"max_new_tokens": 6}
     trace = finished(DecodeRequest("beam_search", str(path), "Once", params=params))
@@ -324,7 +324,7 @@ def test_what_only_one_of_the_two_has_is_refused(tmp_path):
         merged_here(tmp_path)
 
 
-def test_it_is_told_before_and_after_it_is_merged(home, own, tmp_path, monkeypatch, capsys):
+def test_it_is_reported_before_and_after_it_is_merged(home, own, tmp_path, monkeypatch, capsys):
     held = WeightsParams(dtype="bfloat16")
     before, base = preflight(Source.parse(str(own)), held), preflight(Source.parse(BASE), held)
     assert (before.where, before.base, before.adapter.lora_alpha) == ("unmade", BASE, 8)

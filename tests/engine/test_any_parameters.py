@@ -57,7 +57,7 @@ def test_architectures_that_no_other_test_uses_do_too(kind, name):
     property_of(name, FEW, talker_of(kind), derandomize=True)
 
 
-def test_scores_that_a_filter_cannot_go_on_with_are_named():
+def test_scores_that_a_filter_cannot_continue_with_are_named():
     """DoLa's mask is −∞, and nothing times −∞ is no number."""
     params = {"guidance_scale": 0.0, "top_h": 1.0, "do_sample": True, "max_new_tokens": 2}
     *_, last = decode(DecodeRequest("dola", target(), PROMPT, params=params))
@@ -108,7 +108,7 @@ def test_a_trace_with_extreme_numbers_is_read_again(name, params):
     "params",
     [{}, {"top_k": 5, "min_p": 0.3, "typical_p": 0.5}, {"top_k": 0, "repetition_penalty": 2.0}],
 )
-def test_prompt_lookup_draws_what_generate_draws_where_no_loop_comes_along(params):
+def test_prompt_lookup_draws_what_generate_draws_without_the_bundled_loop(params):
     for seed in range(8):
         params = {"max_new_tokens": 6, "do_sample": True, **params}
         assert expected("prompt_lookup", params, seed) is not None
@@ -147,7 +147,7 @@ def test_one_beam_is_greedy_search(params):
     check_any("beam_search", {"max_new_tokens": 12, "num_beams": 1, **params}, 0)
 
 
-def test_a_greedy_path_that_may_not_go_on_is_missing_with_a_note():
+def test_a_greedy_path_that_may_not_continue_is_missing_with_a_note():
     params = {
         "max_new_tokens": 2,
         "bad_words_ids": ["bear"],
@@ -161,7 +161,7 @@ def test_a_greedy_path_that_may_not_go_on_is_missing_with_a_note():
 
 
 @pytest.mark.parametrize("name", ["sampling", "watermark"])
-def test_a_text_that_a_stop_string_ends_is_not_filled_up_beside_longer_ones(name):
+def test_a_text_that_a_stop_string_ends_is_not_filled_up_next_to_longer_ones(name):
     params = {"max_new_tokens": 6, "num_return_sequences": 4, "stop_strings": ["e", " a"]}
     ended = 0
     for seed in range(6):

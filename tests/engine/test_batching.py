@@ -155,7 +155,7 @@ def test_a_step_in_doubt_is_decided_by_passes_alone(most, monkeypatch):
     assert timeless == [dataclasses.replace(step, elapsed_s=0) for step in expected[1].steps]
 
 
-def test_where_a_shared_pass_fails_each_goes_on_alone(most, monkeypatch):
+def test_where_a_shared_pass_fails_each_continues_alone(most, monkeypatch):
     loaded = model()
     asked = requests(loaded, ASKED[:4])
     expected = alone(asked)
@@ -197,7 +197,7 @@ def test_one_that_fails_takes_nobody_along(most, monkeypatch):
     assert [tokens(t) for t in found] == [tokens(t) for t in expected[:2]]
 
 
-def test_whoever_does_not_read_holds_up_nobody(most):
+def test_a_visitor_who_does_not_read_holds_up_nobody(most):
     loaded = model(max_position_embeddings=512)
     asked = requests(loaded, ASKED[:2], tokens=300)
     with gate(loaded.model, free=0) as held:

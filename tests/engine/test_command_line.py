@@ -115,7 +115,7 @@ def test_the_gallery_is_written_where_it_is_wanted(tmp_path, capsys, monkeypatch
 ASIDE = [Waiting(2, None), Waiting(1, 3.0), Loading("storyteller"), Checking(0, 2, "runs")]
 
 
-def test_what_goes_on_meanwhile_is_said_on_stderr_once_each(capsys):
+def test_progress_is_printed_on_stderr_once_each(capsys):
     aside = _RunStatus()
     for event in (*ASIDE, Checking(1, 2, "runs")):
         aside.show_event(event)

@@ -208,7 +208,7 @@ def test_a_branch_is_judged_by_another_tokenizer_too():
 
 @pytest.mark.parametrize("text", [" and the bear", "ar", ", and", "!", " Lily", "\nthe"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_typed_text_is_cut_where_it_stands(kind, text):
+def test_typed_text_is_cut_at_its_place(kind, text):
     loaded = speaker_of(kind)
     trace = finished(sampled(loaded))
     place = branch_point(trace, 4)

@@ -155,7 +155,7 @@ def test_an_error_points_at_the_line_and_the_next_run_works(tmp_path):
     assert len(finished(asked(again)).outputs[0].token_ids) == NEW
 
 
-def test_a_method_that_reads_another_text_is_told_from_the_model(tmp_path):
+def test_a_method_that_reads_another_text_is_distinguished_from_the_model(tmp_path):
     """Its candidates are what it gave the model to read, and not what the model says of the text."""
     other = PLAIN.replace(
         "model(input_ids=ids)", "model(input_ids=torch.cat([ids[:, :-1], ids[:, -2:-1]], -1))"

@@ -121,7 +121,7 @@ def test_an_error_in_the_model_is_one_sentence_and_the_next_run_works(error, cap
     assert isinstance(list(decode(request("greedy", loaded)))[-1], Finished)
 
 
-def test_out_of_memory_is_told_as_such():
+def test_out_of_memory_is_reported_as_such():
     loaded = LoadedModel(Broken(3, torch.OutOfMemoryError("CUDA out of memory")).inner)
     assert "Not enough memory" in str(failed(request("greedy", loaded)))
 
@@ -209,7 +209,7 @@ def clock_of(model):
     return types.SimpleNamespace(time=now, perf_counter=now, thread_time=now)
 
 
-def test_max_time_and_length_are_told_apart(monkeypatch):
+def test_max_time_and_length_are_distinguished(monkeypatch):
     loaded = LoadedModel(fresh_model("llama"))
     monkeypatch.setattr(stopping_criteria, "time", clock_of(loaded.model))
     trace = finished(request("greedy", loaded, max_time=2.5, max_new_tokens=100))

@@ -80,7 +80,7 @@ def test_every_strategy_comes_out_the_same(name):
     assert told[-1].trace.outputs == first[-1].trace.outputs
 
 
-def test_time_goes_on_from_the_first_beginning(events, others):
+def test_time_continues_from_the_first_beginning(events, others):
     now = [100.0]
     repeat = DeliveryLog(lambda: now[0])
     delivered = repeat.take_new(events[:8])

@@ -224,7 +224,7 @@ def test_a_tokenizer_that_cannot_be_read_is_none(tmp_path):
         assert found is None or found.size == 1
 
 
-def test_models_made_for_early_exit_are_told_by_their_files(shelf):
+def test_models_made_for_early_exit_are_recognised_by_their_files(shelf):
     folder = shelf / "target"
     assert early_exit_reason(Source.parse(str(folder))) is None
     assert "LayerSkip" in early_exit_reason(Source.parse("facebook/layerskip-llama3.2-1B"))

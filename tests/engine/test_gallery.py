@@ -230,7 +230,7 @@ def test_what_was_recorded_with_a_model_that_is_not_here_stays(tmp_path, monkeyp
     )
 
 
-def test_a_conversation_is_recorded_beside_what_stands(tmp_path, monkeypatch):
+def test_a_conversation_is_recorded_next_to_earlier_entries(tmp_path, monkeypatch):
     there(monkeypatch, True)
     own = OF_PRESETS[0]
     gallery.write_index([own], tmp_path)

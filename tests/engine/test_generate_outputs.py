@@ -177,7 +177,7 @@ def test_marked_outputs_are_those_of_generate(scheme):
     assert not all(map(torch.equal, output.scores, output.logits))
 
 
-def test_a_window_of_attention_is_told_and_seen():
+def test_a_window_of_attention_is_reported_and_seen():
     loaded = LoadedModel(tiny_llama(3, kind="Mistral", seed=4, sliding_window=5), None, "windowed")
     for name in ("greedy", "beam_search"):
         params, kwargs = PLAIN[name]

@@ -219,7 +219,7 @@ def test_a_run_that_was_stopped_is_made_as_far_as_it_came(name, params):
     check_sized(trace, golden_model("llama"), EVERYTHING, output)
 
 
-def test_whoever_stops_waits_no_longer():
+def test_a_visitor_who_stops_waits_no_longer():
     loaded = golden_model("llama")
     trace = run_of("greedy", loaded, **LENGTH)
     gone = threading.Event()
@@ -249,7 +249,7 @@ def test_it_ends_in_the_middle_and_at_its_limit(monkeypatch):
         rerun_generate(trace, loaded)
 
 
-def test_what_waits_is_told():
+def test_what_waits_is_reported():
     loaded = golden_model("llama")
     trace, told, results = run_of("greedy", loaded, **LENGTH), queue.Queue(), []
     waiting = threading.Thread(

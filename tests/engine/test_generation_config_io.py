@@ -81,7 +81,7 @@ def test_the_strategy_follows_from_a_file_of_transformers():
             assert params == {k: v for k, v in fields.items() if k != "do_sample"}
 
 
-def test_what_belongs_to_the_model_or_has_no_effect_is_left_out_aloud():
+def test_what_belongs_to_the_model_or_has_no_effect_is_left_out_with_a_note():
     fields = {"bos_token_id": 0, "pad_token_id": 0, "temperature": 0.6, "transformers_version": "9"}
     found = io.parse_config(json.dumps(fields), "greedy")
     assert not found.params

@@ -107,7 +107,7 @@ def test_a_file_is_converted_once_and_then_a_folder(path, home, monkeypatch):
 
 
 @pytest.mark.nightly
-def test_a_changed_file_is_converted_anew(path, home, original):
+def test_a_changed_file_is_converted_again(path, home, original):
     first = finished(request(path)).model.revision
     data = bytearray(path.read_bytes())
     data[-8:] = bytes(8)
@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_used(path, home, damage, said):
 
 
 @pytest.mark.nightly
-def test_a_file_is_told_by_its_header_before_and_after_it_is_converted(path, home):
+def test_a_file_is_recognised_by_its_header_before_and_after_it_is_converted(path, home):
     (path.parent / "config.json").write_text('{"model_type": "gpt2"}')
     before = preflight(Source.parse(str(path)), WeightsParams(dtype="float32"))
     assert not home.exists(), "nothing is converted"
@@ -223,7 +223,7 @@ def test_too_large_for_memory_or_disk(tmp_path):
             gguf_conversion.check_resources(values, str(tmp_path), "float32")
 
 
-def test_whoever_stops_waits_no_longer(path, home):
+def test_a_visitor_who_stops_waits_no_longer(path, home):
     stopped = threading.Event()
     stopped.set()
     with pytest.raises(Cancelled):

@@ -176,7 +176,7 @@ def generate(model, input_ids, **kwargs):
     [BARE, pytest.param(children._BOOT_CODE, marks=pytest.mark.nightly)],
     ids=["bare", "whole"],
 )
-def test_a_method_ends_with_whoever_started_it_and_its_folder_with_the_next(program):
+def test_a_method_ends_with_its_parent_and_its_folder_with_the_next(program):
     """Who started it is killed, and the method has tried to outlive that."""
     own = Path(tempfile.gettempdir())
     model = Source.parse("storyteller").folder()

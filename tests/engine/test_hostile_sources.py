@@ -213,7 +213,7 @@ def test_an_end_that_says_nothing_is_no_outcome(lie):
     assert MessageReader(10).read_outcome(END).sequences == ((2,),)
 
 
-def test_an_error_that_is_told_stays_one_short_line():
+def test_an_error_that_is_reported_stays_one_short_line():
     long = "a\nb" * 10_000
     for error in (
         {"kind": long, "text": long, "file": long, "line": long},

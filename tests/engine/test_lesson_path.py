@@ -31,7 +31,7 @@ def test_the_lessons_come_in_the_order_of_the_file(tmp_path):
     ]
 
 
-def test_what_is_not_translated_is_told_in_english(tmp_path):
+def test_what_is_not_translated_is_reported_in_english(tmp_path):
     found = read(tmp_path, WHOLE, "de")
     assert (found.title, found.language) == ("Ein Weg", "de")
     assert [step.say for step in found.steps] == ["Wir fangen an.", "We go on."]
@@ -63,7 +63,7 @@ def test_a_missing_file_is_an_error_of_a_lesson(tmp_path):
         load_path("en", tmp_path / "none.yaml")
 
 
-def test_the_path_that_comes_along_takes_ninety_minutes_in_both_languages():
+def test_the_shipped_path_takes_ninety_minutes_in_both_languages():
     english, german = load_path(), load_path("de")
     assert english.minutes == german.minutes == 90
     assert [step.lesson for step in english.steps] == [step.lesson for step in german.steps]

@@ -79,7 +79,7 @@ def test_numbers_between_two_the_largest_and_their_texts():
     assert join_texts(filter_between([records[0], records[2], records[3]], "n", 1, 2), "t") == "c"
 
 
-def test_the_places_that_steps_looked_at_most_and_whether_they_go_on():
+def test_the_places_that_steps_looked_at_most_and_whether_they_continue():
     def looked(*values):
         places = [{"place": i + 1, "value": v} for i, v in enumerate(values)]
         return {"looked": {"attention": {"cross": places}}}

@@ -79,7 +79,7 @@ def test_a_model_in_use_is_not_dropped_for_another(loads, monkeypatch):
     assert loads == ["storyteller", "storyteller-draft", "foreign-draft"]
 
 
-def test_a_run_is_told_which_model_left_for_its_own(monkeypatch):
+def test_a_run_learns_which_model_left_for_its_own(monkeypatch):
     monkeypatch.setattr(loading, "_CACHE", OrderedDict())
     one = dataclasses.replace(loading.SETTINGS, max_loaded_models=1)
     monkeypatch.setattr(loading, "SETTINGS", one)

@@ -155,7 +155,7 @@ def test_a_cancelled_run_can_be_asked_as_far_as_it_came():
 
 
 @pytest.mark.parametrize(("strategy", "params"), STRATEGIES[:5])
-def test_computed_anew_it_is_what_was_kept(strategy, params, own_shelf):
+def test_recomputed_it_is_what_was_kept(strategy, params, own_shelf):
     run, trace = kept(request(strategy, **params)), finished(request(strategy, **params))
     again = run_from_trace(trace, model=golden_model("llama"))
     assert again.source == RECOMPUTED
@@ -180,7 +180,7 @@ def test_computed_anew_it_is_what_was_kept(strategy, params, own_shelf):
         ("dola", {"do_sample": True, "num_return_sequences": 2}, {"top_k": 3}),
     ],
 )
-def test_computed_anew_the_first_change_is_that_of_a_rerun(strategy, params, other, own_shelf):
+def test_recomputed_the_first_change_is_that_of_a_rerun(strategy, params, other, own_shelf):
     trace = finished(request(strategy, **params))
     run = run_from_trace(trace, model=golden_model("llama"))
     assert foretold(run, SettingsChange(other)) == rerun(run, request(strategy, **params, **other))

@@ -169,7 +169,7 @@ def test_a_wrong_token_is_found_with_both_logits(monkeypatch):
     assert not parting.near_tie
 
 
-def test_a_near_tie_is_told_as_such():
+def test_a_near_tie_is_reported_as_such():
     context = types.SimpleNamespace(model=Chain(torch.zeros(1)))
     scores = torch.tensor([3.0, 3.0 + 2e-6])
     assert lossless_check._make_parting(context, 0, 0, 1, scores).near_tie

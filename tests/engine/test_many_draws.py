@@ -115,7 +115,7 @@ def test_batches_come_one_by_one_and_a_cancel_ends_them_within_a_step():
     assert len(passes) == 4
 
 
-def test_draws_that_reach_the_limit_are_told(monkeypatch):
+def test_draws_that_reach_the_limit_are_reported(monkeypatch):
     short = dataclasses.replace(many_draws.SETTINGS, max_runtime_s=-1.0)
     monkeypatch.setattr(many_draws, "SETTINGS", short)
     with pytest.raises(DecodeError, match="The limit of -1 seconds was reached"):

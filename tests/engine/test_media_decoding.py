@@ -136,7 +136,7 @@ def test_the_trace_says_what_was_given_and_the_run_can_be_made_again(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_fork_goes_on_from_the_same_picture_or_sound(name):
+def test_a_fork_continues_from_the_same_picture_or_sound(name):
     from engine.analysis.fork import branch_point, branch_request, make_branch
 
     trace = finished(asked(name, "greedy", speech=speech(name)))
@@ -182,7 +182,7 @@ def test_a_model_without_its_processor_says_what_is_missing():
 
 @pytest.mark.parametrize("told", [{}, {"language": "de"}, {"language": "en", "task": "translate"}])
 @pytest.mark.parametrize("times", [False, True])
-def test_whisper_is_told_what_it_hears(told, times):
+def test_whisper_gets_its_language_and_task(told, times):
     told = {**told, "return_timestamps": times}
     trace = finished(asked("whisper", "greedy", speech=told))
     begins = list(trace.prompt_ids)
@@ -217,7 +217,7 @@ def test_whispers_own_rules_are_stages_of_a_step():
         ("en", "speech"),
     ],
 )
-def test_what_whisper_cannot_be_told(told, parameter):
+def test_what_whisper_refuses(told, parameter):
     error = failed(asked("whisper", "greedy", speech=told))
     assert isinstance(error, ParameterError)
     assert error.parameter == parameter

@@ -75,7 +75,7 @@ def test_the_code_in_short_is_python_that_names_the_file(name, folders):
     assert "in_short" in script
 
 
-def test_the_code_in_short_tells_a_speech_model_what_it_was_told(folders):
+def test_the_code_in_short_tells_a_speech_model_what_it_was_given(folders):
     script = export_files(reread(asked(folders["whisper"], "whisper")))["run.py"]
     [call] = [line for line in script.splitlines() if "out = model.generate(" in line]
     assert call.endswith(", language='en', task='transcribe')")

@@ -140,7 +140,7 @@ def test_pixels_are_right(data, place, colour, off):
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
-def test_a_picture_stands_upright(kind, orientation):
+def test_a_picture_is_upright(kind, orientation):
     tags = Image.Exif()
     tags[0x112] = orientation
     how = {"lossless": True} if kind == "WEBP" else {}

@@ -185,7 +185,7 @@ def with_info(data):
     return data + b"LIST" + struct.pack("<I", len(words)) + words
 
 
-def test_what_stands_beside_samples_changes_nothing():
+def test_a_file_next_to_samples_changes_nothing():
     data = recorded(TONE)
     assert to_sound(with_info(data)).sha256 == to_sound(data).sha256
 

@@ -47,7 +47,7 @@ def test_every_check_says_what_it_counts():
     assert checks(events, "plain run") == [(n, NEW) for n in range(1, NEW + 1)]
 
 
-def test_the_greedy_path_beside_beams_is_counted_where_no_beam_went_along_it():
+def test_the_greedy_path_next_to_beams_is_counted_where_no_beam_went_along_it():
     loaded = LoadedModel(fresh_model("llama"))
     params = {"num_beams": 2, "max_new_tokens": 12}
     beams = DecodeRequest("beam_search", loaded, input_ids=[11, 4, 7], params=params)
@@ -72,7 +72,7 @@ def passes_of_text(**params):
         ({"plain_run": True}, "The plain run", f"of {NEW} tokens"),
     ],
 )
-def test_a_check_that_is_stopped_is_left_out_and_the_text_stands(params, what, count):
+def test_a_check_that_is_stopped_is_left_out_and_the_text_stays(params, what, count):
     whole = list(decode(request(**params)))[-1].trace
     # One pass of a check after the text (and after the one that reads all of it at once).
     free = passes_of_text(**params) + 2

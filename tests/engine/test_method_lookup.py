@@ -63,7 +63,7 @@ def refusal(name):
     return clean(str(raised.value), most=500)
 
 
-def test_what_comes_along_is_found_and_offered():
+def test_a_shipped_method_is_found_and_offered():
     for name, folder in list_templates().items():
         found = find_method(name)
         assert (found.name, found.source, found.revision) == (name, SHIPPED, None)
@@ -92,7 +92,7 @@ def test_a_method_of_the_hub_is_fetched_once_without_anything_else(hub, kept):
     assert len(hub.asked) == asked_so_far, "what is on the machine was asked for again"
 
 
-def test_a_name_goes_on_meaning_what_it_was_first_fetched_at(hub, kept, monkeypatch):
+def test_a_name_keeps_meaning_what_it_was_first_fetched_at(hub, kept, monkeypatch):
     first = find_method(NAME)
     changed(hub)
     assert find_method(NAME).revision == SHA
@@ -112,7 +112,7 @@ def test_a_name_goes_on_meaning_what_it_was_first_fetched_at(hub, kept, monkeypa
     assert json.loads((kept / PINS).read_text()) == {NAME: OTHER, f"{NAME}@main": OTHER}
 
 
-def test_pins_that_cannot_be_read_are_made_anew(hub, kept):
+def test_pins_that_cannot_be_read_are_made_again(hub, kept):
     find_method(NAME)
     for content in (b"{", b"[1]", b"\xff", b"[" * 90_000, b'{"someone/mine": "../../etc"}'):
         (kept / PINS).write_bytes(content)
@@ -122,7 +122,7 @@ def test_pins_that_cannot_be_read_are_made_anew(hub, kept):
     assert json.loads((kept / PINS).read_text()) == {NAME: SHA}
 
 
-def test_what_stands_in_the_way_is_one_sentence(hub, tmp_path, monkeypatch):
+def test_an_obstacle_is_one_sentence(hub, tmp_path, monkeypatch):
     (hub.folder / "someone" / "plain").mkdir()
     assert refusal("someone/plain") == (
         "someone/plain is no custom generation method: it has no custom_generate/generate.py."

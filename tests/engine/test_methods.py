@@ -201,7 +201,7 @@ def test_what_a_method_takes_back_is_seen(tmp_path, process):
     assert sum(s.detail.declared for s in steps) == 9
 
 
-def test_the_text_is_that_of_the_row_that_a_method_goes_on_with(tmp_path, process):
+def test_the_text_is_that_of_the_row_that_a_method_continues_with(tmp_path, process):
     """Two branches in one batch, of which the second is taken; then a look aside before the last token."""
     source = """
 import torch
@@ -263,7 +263,7 @@ def generate(model, input_ids, generation_config=None, **kwargs):
     assert all(step.stages[1].kept < step.stages[0].kept for step in steps)
 
 
-def test_what_a_method_reads_beside_its_text_is_no_part_of_it(tmp_path, process):
+def test_what_a_method_reads_next_to_its_text_is_no_part_of_it(tmp_path, process):
     """It compares with what the model says without the beginning, and writes into the logits it was given."""
     source = """
 import torch

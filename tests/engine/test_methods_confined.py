@@ -228,7 +228,7 @@ def generate(model, input_ids, **kwargs):
         run_method(write_method(tmp_path / "m", source), job([PROMPT]), start())
 
 
-def test_whoever_cancels_does_not_wait(tmp_path, start):
+def test_a_visitor_who_cancels_does_not_wait(tmp_path, start):
     source = (
         "def generate(model, input_ids, **kw):\n"
         "    if model: model(input_ids=input_ids)\n"

@@ -111,7 +111,7 @@ def test_a_run_is_recorded_read_and_made_again_alike():
     assert "near tie" in said
 
 
-def test_a_conversion_is_told_of_and_done_once(tiny, home):
+def test_a_conversion_is_reported_and_done_once(tiny, home):
     before = set(home.glob("*/graph.xml"))
     told = _conversions(tiny)
     assert told[0].converting == "openvino"

@@ -21,7 +21,7 @@ def failing(*args, **kwargs):
 
 
 @pytest.mark.parametrize("strategy", ["beam_search", "diverse_beam_search"])
-def test_the_greedy_path_beside_beams(monkeypatch, strategy):
+def test_the_greedy_path_next_to_beams(monkeypatch, strategy):
     params = PARAMS if strategy == "beam_search" else {"num_beams": 4, "max_new_tokens": 8}
     whole = searched(strategy, golden_model("llama"), **params)
     monkeypatch.setattr(greedy_path, "decode_greedy_path", failing)

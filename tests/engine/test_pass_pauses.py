@@ -140,7 +140,7 @@ def test_work_gives_way_inside_a_pass_and_stays_what_it_is(name):
     assert first != other
 
 
-def test_a_paused_run_says_so_until_it_goes_on():
+def test_a_paused_run_says_so_until_it_continues():
     events = []
     with paused_run() as (first, second, at_work):
         for event in first:

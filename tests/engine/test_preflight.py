@@ -70,7 +70,7 @@ def unloaded(monkeypatch):
     monkeypatch.setattr(loading, "_load_model", never)
 
 
-def test_an_embedded_model_is_told_as_it_would_be_loaded(monkeypatch):
+def test_an_embedded_model_is_reported_as_it_would_be_loaded(monkeypatch):
     loaded = loading.load("storyfixer")
     unloaded(monkeypatch)
     found = preflight(Source.parse("storyfixer"), WeightsParams(dtype="float32"))
@@ -122,7 +122,7 @@ def test_of_the_hub_only_small_files_come_and_nothing_stays(hub):
     assert found.fits
 
 
-def test_a_gated_model_is_told_as_far_as_the_hub_tells(hub):
+def test_a_gated_model_is_described_as_far_as_the_hub_says(hub):
     hub.about[NAME] = {"gated": "manual", "safetensors": {"parameters": {"F32": 7}, "total": 7}}
     found = preflight(Source.parse(NAME))
     assert found.gated
@@ -220,7 +220,7 @@ def test_the_command_line_tells_it_in_lines_or_as_json(capsys):
         ({"lang_to_id": ["en"], "task_to_id": "transcribe"}, (), (), False),
     ],
 )
-def test_what_a_speech_model_can_be_told_is_read_of_its_file_whatever_stands_there(
+def test_what_a_speech_model_accepts_is_read_of_its_file_whatever_is_there(
     tmp_path, fields, languages, tasks, timestamps
 ):
     folder = listener(tmp_path)
@@ -242,7 +242,7 @@ def test_a_speech_model_whose_settings_are_no_object_is_refused(tmp_path):
     assert "generation_config.json is not valid" in found.cannot_serve["greedy"]
 
 
-def test_of_a_speech_model_of_the_hub_the_same_is_told_before_it_is_fetched(hub, tmp_path):
+def test_of_a_speech_model_of_the_hub_the_same_is_reported_before_it_is_fetched(hub, tmp_path):
     folder = tmp_path / "someone" / "ears"
     listener(folder, LANGUAGES, TASKS, times=True)
     found = preflight(Source.parse("someone/ears"))

@@ -275,7 +275,7 @@ def test_it_leaves_where_a_model_needs_its_memory(model, monkeypatch):
     assert gone._process.returncode is not None
 
 
-def test_whoever_cancels_or_fails_leaves_nothing(model):
+def test_a_visitor_who_cancels_or_fails_leaves_nothing(model):
     prewarm(model)
     waits()
     cancelled = threading.Event()

@@ -23,7 +23,7 @@ def test_private_names_of_transformers_are_found_and_no_others():
     assert found == ["_split_model_inputs", "_update_model_kwargs_for_generation"]
 
 
-def test_a_method_that_uses_them_is_told_to_pin_the_version(tmp_path):
+def test_a_method_that_uses_them_is_asked_to_pin_the_version(tmp_path):
     method = read_method(create_method(tmp_path / "mine", "next_token"))
     told = {check.what: check.told for check in _check_source(method)}
     assert told["requirements"] in ("met", "none")

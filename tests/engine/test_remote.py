@@ -171,7 +171,7 @@ def test_a_cancel_without_a_replica_keeps_what_was_delivered(events):
     assert trace.steps == tuple(steps(told))
 
 
-def test_whoever_leaves_leaves_the_replica(events):
+def test_a_visitor_who_leaves_leaves_the_replica(events):
     script = Script(events[:5], end=SILENT)
     run = RemoteRun(REQUEST, asked(script))
     next(run)

@@ -126,7 +126,7 @@ def end_elsewhere(process):
     assert process.returncode == 0, said
 
 
-def test_a_line_that_breaks_is_gone_on_with_by_another_process(hub, most):
+def test_a_line_that_breaks_is_continued_by_another_process(hub, most):
     hub.breaks[WEIGHTS] = most
     text = refusal()
     kept = part_of(hub).stat().st_size
@@ -192,7 +192,7 @@ def test_two_processes_that_ask_at_once_fetch_it_once(hub, most):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found in /proc")
-def test_a_killed_server_ends_its_download_and_the_next_one_goes_on(hub, most):
+def test_a_killed_server_ends_its_download_and_the_next_one_continues(hub, most):
     hub.waits[WEIGHTS] = most
     server = begin_elsewhere(hub)
     comes_true(lambda: large_files() and part_of(hub).stat().st_size == most // PIECE * PIECE)

@@ -102,7 +102,7 @@ def test_a_device_that_is_not_here_is_named():
     assert "max_memory = {'9': '1GB'} names a device that is not here; there is" in said
 
 
-def test_a_model_that_is_given_loaded_is_held_as_it_is():
+def test_a_model_that_is_given_loaded_stays_as_it_is():
     request = asked({"dtype": "bfloat16"}, model=load("storyteller"))
     assert "the model is given as it was loaded" in str(failed(request))
 
@@ -128,7 +128,7 @@ def test_what_a_machine_does_by_default_is_not_said():
     assert trace.model.weights is None
 
 
-def test_both_models_of_a_run_are_held_as_asked():
+def test_both_models_of_a_run_are_loaded_as_asked():
     trace = reread(asked(DRAFTED, "speculative"))
     assert trace.model.weights.quantization == "8bit"
     assert trace.assistant.weights is None

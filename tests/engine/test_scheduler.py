@@ -315,7 +315,7 @@ def test_every_event_has_its_sentence():
     assert format_progress(two) == both
 
 
-def test_a_rate_is_told_once_it_is_sure():
+def test_a_rate_is_reported_once_it_is_sure():
     now = [0.0]
     rate = TransferRate(lambda: now[0])
     told = []
@@ -332,7 +332,7 @@ def test_nothing_is_said_where_nobody_waits():
     assert not any(isinstance(event, Waiting | Loading | Checking) for event in events)
 
 
-def test_the_more_wait_the_more_seldom_each_of_them_is_told():
+def test_the_more_wait_the_more_seldom_each_of_them_is_reported():
     """Every telling is work that the run at work waits for, so a long line is not told of every move."""
     line, told, all_wait = RunQueue(), [], threading.Event()
     stops = [threading.Event() for _ in range(30)]

@@ -77,7 +77,7 @@ def test_the_greedy_texts_are_those_of_generate_and_part_where_they_do(written):
     assert found.own.tokens_per_s > 0 < found.other.tokens_per_s
 
 
-def test_a_model_beside_itself_is_no_way_off(written):
+def test_a_model_compared_with_itself_has_no_divergence(written):
     own = load("storyteller")
     found = compare_models(written, own, own)
     assert set(found.kl) == {0.0}
@@ -86,7 +86,7 @@ def test_a_model_beside_itself_is_no_way_off(written):
     assert found.to_dict()["largest_kl"] == 0.0
 
 
-def test_a_target_stands_beside_its_draft_but_not_beside_a_foreign_one(written):
+def test_a_target_can_be_compared_with_its_draft_but_not_with_a_foreign_model(written):
     own = load("storyteller")
     found = compare_models(written, own, load("storyteller-draft"))
     assert found.mean_kl > 0.01
@@ -105,7 +105,7 @@ def test_an_empty_text_and_one_too_long_are_said(written):
         compare_models(long, own, own)
 
 
-def test_whoever_stops_waits_no_longer(written):
+def test_a_visitor_who_stops_waits_no_longer(written):
     stopped = threading.Event()
     stopped.set()
     own = load("storyteller")

@@ -55,7 +55,7 @@ def test_a_run_scored_by_its_own_model_agrees_with_its_record():
     assert scores.entropies == pytest.approx([s.entropy for s in trace.steps], abs=1e-3)
 
 
-def test_a_text_of_another_tokenizer_is_cut_anew():
+def test_a_text_of_another_tokenizer_is_tokenized_again():
     base, writer = load("storyteller"), load("foreign-draft")
     request = DecodeRequest("greedy", writer, "Once upon a time", params={"max_new_tokens": 6})
     trace = finished(request)

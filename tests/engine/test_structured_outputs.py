@@ -143,7 +143,7 @@ def test_a_prompt_that_ends_in_a_space_is_warned_of():
     assert not any("ends in a space" in note for note in notes("She had a", "[a-z]+"))
 
 
-def test_a_branch_goes_on_with_the_text_that_it_continues():
+def test_a_branch_continues_with_the_text_that_it_continues():
     trace = finished(ask("greedy", CHOICE))
     [red] = load("storyteller").pieces.by_text[" red"]
     once = finished(branch_request(trace, make_branch(branch_point(trace, 0), token_id=red)))

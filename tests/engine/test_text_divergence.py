@@ -61,7 +61,7 @@ def test_other_vocabularies_are_compared_by_their_pieces():
     ],
     ids=str,
 )
-def test_a_text_that_goes_on_may_still_agree(texts, ended, found):
+def test_a_text_that_continues_may_still_agree(texts, ended, found):
     assert common_prefix_length(texts, ended) == found
 
 

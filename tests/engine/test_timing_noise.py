@@ -38,7 +38,7 @@ def test_a_share_is_one(used, passed, share):
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_a_run_says_what_went_on_beside_it(others):
+def test_a_run_says_what_ran_next_to_it(others):
     def run():
         trace = finish("speculative", PLAIN, assistant=golden_model("llama_draft"))
         return trace.steps[-1].detail.report

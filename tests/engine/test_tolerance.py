@@ -42,7 +42,7 @@ def decided(logits, chain, noise):
 )
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**31), drawn=st.booleans(), exponent=st.integers(-4, -1))
-def test_what_is_not_in_doubt_stands(chain, seed, drawn, exponent):
+def test_a_certain_decision_stays(chain, seed, drawn, exponent):
     assert has_known_tolerance(chain)
     random = torch.Generator().manual_seed(seed)
     logits = torch.randn(1, VOCAB, generator=random) * 2

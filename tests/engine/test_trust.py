@@ -41,7 +41,7 @@ def refusal(found):
     return clean(str(raised.value), most=400)
 
 
-def test_what_comes_along_runs_without_asking(kept):
+def test_a_shipped_method_runs_without_asking(kept):
     for name in list_templates():
         check_trusted(find_method(name))
     assert not kept.exists()

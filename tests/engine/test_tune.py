@@ -70,7 +70,7 @@ def test_the_files_say_what_the_table_says(table):
     assert text.count("\n| ") == 1 + len(table.plan.settings)
 
 
-def test_a_stopped_table_goes_on_from_what_is_done(tmp_path):
+def test_a_stopped_table_continues_from_what_is_done(tmp_path):
     plan, stop = read_plan(PLAN), threading.Event()
     folder = TableFolder(tmp_path, plan)
     for count, result in enumerate(run_table(plan, cancelled=stop)):
@@ -148,7 +148,7 @@ def test_speed_is_measured_alone():
     assert not read_plan(PLAN).runs_alone
 
 
-def test_the_command_writes_the_table_and_goes_on(tmp_path, capsys):
+def test_the_command_writes_the_table_and_continues(tmp_path, capsys):
     plan = tmp_path / "plan.yaml"
     (tmp_path / "prompts.txt").write_text("Once upon a time\n")
     plan.write_text(

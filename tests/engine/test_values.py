@@ -56,7 +56,7 @@ def test_no_detail_has_a_number_of_ids_that_its_type_is_silent_about(cls):
             assert "TokenId" in str(field.type), field.name
 
 
-def test_null_stands_for_an_impossible_token_and_for_nothing_else():
+def test_null_means_an_impossible_token_and_nothing_else():
     nullable = {name for d in trace_schema()["$defs"].values() for name in names_in(d)}
     assert nullable == {"raw_logprob", "processed_logprob", "logprob", "normed_logprob"}
     trace = trace_of("sampling")

@@ -193,7 +193,7 @@ def test_quantised_layers_do_not_wait_on_disk(folders):
     assert "quantised layers cannot wait on disk, so max_memory = " in said
 
 
-def test_no_library_writes_beside_a_text(folders, capfd, monkeypatch):
+def test_no_library_writes_next_to_a_text(folders, capfd, monkeypatch):
     monkeypatch.setattr(loading, "_CACHE", type(loading._CACHE)())
     for weights in EVERYDAY.values():
         finished(held("greedy", folders, weights))

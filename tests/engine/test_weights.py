@@ -40,7 +40,7 @@ def refusal(folder):
     ["../other.safetensors", "/etc/passwd", "model.bin", "a/b.safetensors", "", 5, None, ["x"]],
     ids=str,
 )
-def test_an_index_names_nothing_but_the_files_beside_it(folder, named):
+def test_an_index_names_nothing_but_the_files_next_to_it(folder, named):
     (folder / "model.bin").write_bytes(pickle.dumps("never"))
     (folder / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {}, "weight_map": {"model.norm.weight": named}})

@@ -94,7 +94,7 @@ def test_the_first_step_that_changes_is_that_of_a_rerun_of_the_embedded_model(nu
         ("dola", {}, {"do_sample": True, "top_k": 5}),
     ],
 )
-def test_a_step_is_told_as_a_rerun_records_it(strategy, params, other):
+def test_a_step_is_reported_as_a_rerun_records_it(strategy, params, other):
     """Until something changes both see the same text, so every number of these steps must agree."""
     run, trace = kept(request(strategy, params)), finished(request(strategy, params, **other))
     first = foretold(run, SettingsChange(other))

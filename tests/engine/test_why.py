@@ -198,7 +198,7 @@ def test_the_same_luck_at_another_temperature():
     assert named
 
 
-def test_a_judged_token_is_told_with_what_either_model_gives_it():
+def test_a_judged_token_is_reported_with_what_either_model_gives_it():
     trace, models = run_of("speculative", {"num_assistant_tokens": 3, "do_sample": True})
     seen = 0
     for step in trace.steps:

@@ -59,7 +59,7 @@ ENGINE = (
         "engine/models/loading.py",
         "    _evict_models(name, new_bytes=needed)\n",
         "    _evict_models(name)\n",
-        ("tests/engine/test_loading.py::test_a_run_is_told_which_model_left_for_its_own",),
+        ("tests/engine/test_loading.py::test_a_run_learns_which_model_left_for_its_own",),
     ),
     Defect(
         "broken-logits-pass",

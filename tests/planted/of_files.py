@@ -279,7 +279,7 @@ FILES = (
         "        commit = write_record(PINS, name, commit)\n",
         "        pass\n",
         (
-            "tests/engine/test_method_lookup.py::test_a_name_goes_on_meaning_what_it_was_first_fetched_at",
+            "tests/engine/test_method_lookup.py::test_a_name_keeps_meaning_what_it_was_first_fetched_at",
         ),
     ),
     Defect(

@@ -352,6 +352,6 @@ def test_an_uploaded_files_name_is_no_path(server):
         assert not path.startswith("/etc")
 
 
-def test_an_unknown_event_is_told_cleanly_twice(server):
+def test_an_unknown_event_is_reported_cleanly_twice(server):
     for _ in range(2):
         assert "404" in server.get("/gradio_api/call/greedy/unknown").text

@@ -101,7 +101,7 @@ def test_what_a_space_allows_is_not_what_an_owner_may_do():
     assert memory["Prompts and runs"] != own["Prompts and runs"]
 
 
-def test_no_secret_and_no_path_is_told(client, monkeypatch):
+def test_no_secret_and_no_path_is_reported(client, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     text = client.get("/audit").text + client.get("/audit.json").text
     assert "hf_secret" not in text
@@ -131,7 +131,7 @@ def test_a_damaged_record_is_none(recorded, client, content):
     assert "None is recorded here." in client.get("/audit").text
 
 
-def test_the_commit_is_what_git_says_or_what_one_is_told(monkeypatch):
+def test_the_commit_is_what_git_says_or_what_is_set(monkeypatch):
     monkeypatch.setenv("PLAYGROUND_COMMIT", "f00d")
     assert deployment.commit_hash.__wrapped__() == "f00d"
     monkeypatch.delenv("PLAYGROUND_COMMIT")

@@ -23,7 +23,7 @@ from tests.helpers.server import free_port, process
         pytest.param(signal.SIGKILL, id="killed"),
     ],
 )
-def test_every_step_comes_once_when_the_server_is_started_anew(tmp_path, end):
+def test_every_step_comes_once_when_the_server_is_started_again(tmp_path, end):
     """One of the runs has begun, one goes along with it or is about to, and one waits in line."""
     runs = [Run("greedy"), Run("sampling", seed=3, temperature=1.3), Run("speculative")]
     about = {"port": free_port(), "journal": tmp_path / "journal.db", "process_gone_s": 2.0}

@@ -156,7 +156,7 @@ def test_every_column_has_a_text_for_every_seed_and_the_table_has_their_mean(mon
     assert len({tick["value"] for tick in greedy["ticks"]}) == 1
 
 
-def test_every_column_and_the_judge_are_held_as_they_say():
+def test_every_column_and_the_judge_are_loaded_as_they_say():
     rough = {**GREEDY, "params": {**GREEDY["params"], "dtype": "bfloat16"}}
     sent = {"base": "storyteller", "base_weights": {"dtype": "bfloat16", "max_memory": ""}}
     *_, figures = read(compare.COMPARE, asked(GREEDY, rough, **sent))

@@ -7,7 +7,7 @@ from engine.sources.source import Source
 from playground.inspect.questions import answer_question
 
 
-def test_the_page_is_told_what_the_engine_finds():
+def test_the_page_learns_what_the_engine_finds():
     told = answer_question({"action": "drafts", "strategy": "speculative", "model": "storyteller"})
     [found] = find_draft_pairs(Source.parse("storyteller"), "same_tokenizer")
     assert told == {

@@ -43,7 +43,7 @@ def asked():
     }
 
 
-def test_a_branch_of_a_branch_goes_on_with_the_whole_text(asked):
+def test_a_branch_of_a_branch_continues_with_the_whole_text(asked):
     """Its grammar is that of the text since the first run, from the page and from its link."""
     again = {**asked, "earlier": 1, "params": {"structured_outputs": {"regex": ".{1,80}"}}}
     request = read_request(again)
@@ -96,7 +96,7 @@ def test_a_branch_is_streamed_and_named_once(asked):
     assert messages[-1]["kind"] == "finish"
 
 
-def test_a_branch_is_held_as_its_form_says_and_its_link_says_so(asked):
+def test_a_branch_is_loaded_as_its_form_says_and_its_link_says_so(asked):
     held = {"quantization": "8bit", "max_memory": "", "device_map": ""}
     change = {"params": {**asked["params"], **held}, "token_id": None, "text": " and"}
     answers = read(FORK, {**asked, **change})

@@ -72,7 +72,7 @@ def refused(url, body, status=400, **more):
     return clean(json.loads(data)["error"], most=400)
 
 
-def test_the_file_is_the_runs_and_as_large_as_was_told(here, trace, sent, tmp_path):
+def test_the_file_is_the_runs_and_as_large_as_was_said(here, trace, sent, tmp_path):
     told = questions.answer_question({"action": "rich_size", "trace": sent, "flags": EVERYTHING})
     status, data, headers = post(here, {"trace": sent, "flags": EVERYTHING})
     assert status == 200
@@ -142,7 +142,7 @@ def test_a_public_deployment_gives_less(monkeypatch, here, sent):
         questions.answer_question({"action": "rich_size", "trace": sent, "flags": SCORES})
 
 
-def test_whoever_leaves_stops_it(monkeypatch, here, sent):
+def test_a_visitor_who_leaves_stops_it(monkeypatch, here, sent):
     began, ended, seen = threading.Event(), threading.Event(), []
 
     def generated(run, trace, flags, cancelled):
@@ -173,7 +173,7 @@ def test_one_file_is_made_at_a_time(monkeypatch, here, sent):
     assert said.startswith("Somebody else fetches outputs")
 
 
-def test_what_fails_is_told_without_its_reason(monkeypatch, here, sent):
+def test_what_fails_is_reported_without_its_reason(monkeypatch, here, sent):
     def broken(*args):
         raise RuntimeError("secret")
 

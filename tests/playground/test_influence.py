@@ -113,7 +113,7 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(run, question):
     clean(reply["error"])
 
 
-def test_whoever_asks_again_or_stops_gives_up_what_was_asked_before(run, monkeypatch):
+def test_a_visitor_who_asks_again_or_stops_gives_up_what_was_asked_before(run, monkeypatch):
     begun, replies = threading.Event(), []
 
     def waiting(asked, look, cancelled):

@@ -78,7 +78,7 @@ def test_a_message_that_is_no_json_ends_its_job_with_a_sentence(jobs):
     assert [message["kind"] for message in rest] == ["failed"]
 
 
-def test_a_page_that_resumes_an_unknown_job_is_told_so():
+def test_a_page_that_resumes_an_unknown_job_learns_so():
     asked = {"press": "unknown", "resume": True, "number": 5}
     assert list(_read_job(WORK, asked)) == [{"kind": "failed", "error": ENDED_MESSAGE, "number": 5}]
 

@@ -113,7 +113,7 @@ def test_the_oldest_make_room(path):
     assert path.stat().st_size < 300_000
 
 
-def test_a_damaged_file_is_begun_anew(path):
+def test_a_damaged_file_is_begun_again(path):
     path.parent.mkdir()
     path.write_bytes(b"this is no database" * 1000)
     file = file_at(path)
@@ -121,7 +121,7 @@ def test_a_damaged_file_is_begun_anew(path):
     assert read(file, "r") == (["{}", "{}"], True)
 
 
-def test_a_file_of_another_form_is_begun_anew(path):
+def test_a_file_of_another_form_is_begun_again(path):
     filled(file_at(path), "before", 1)
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 1")

@@ -76,7 +76,7 @@ def test_what_is_seen_before_a_bet_has_no_part_of_the_answer():
             assert told["reveal"]
 
 
-def test_the_right_answer_is_told_in_the_words_that_were_offered():
+def test_the_right_answer_is_shown_in_the_words_that_were_offered():
     texts = json.loads((ROOT / "assets" / "text" / "de" / "page.json").read_text("utf-8"))
     offered = {"en": ("True", "False"), "de": (texts["True"], texts["False"])}
     told = [
@@ -110,7 +110,7 @@ def test_a_lesson_may_not_ask_for_more_runs_than_a_visitor_gets():
     assert "6 runs at most, this one 7" in said["error"]
 
 
-def test_recorded_runs_are_not_made_anew():
+def test_recorded_runs_are_not_made_again():
     *said, last = messages({"text": HEAD + CARD})
     assert [one["kind"] for one in said] == ["progress", "progress"]
     assert last["kind"] == "lesson"

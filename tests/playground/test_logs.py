@@ -139,7 +139,7 @@ def test_what_others_put_into_their_lines_is_left_out():
 
 
 @pytest.mark.parametrize("formatter", [logs.TextFormatter(), logs.JsonFormatter()])
-def test_an_exception_is_told_by_its_kind_and_frames(formatter):
+def test_an_exception_is_recognised_by_its_kind_and_frames(formatter):
     try:
         try:
             raise KeyError(MARKER)
@@ -149,7 +149,7 @@ def test_an_exception_is_told_by_its_kind_and_frames(formatter):
         line = formatter.format(record("engine", "failed", exc_info=sys.exc_info()))
     assert MARKER not in line
     assert "ValueError" in line
-    assert "test_an_exception_is_told_by_its_kind_and_frames" in line
+    assert "test_an_exception_is_recognised_by_its_kind_and_frames" in line
 
 
 def test_a_line_of_json_is_one_line_with_the_fields_that_are_known():

@@ -70,7 +70,7 @@ def test_a_run_sends_only_messages_of_the_schema(name):
     assert state["messages"] == messages
 
 
-def test_what_is_measured_beside_a_search_comes_with_its_end():
+def test_what_is_measured_next_to_a_search_comes_with_its_end():
     whole = finished(make("beam_search"))
     messages = sent(make("beam_search"))
     steps = [step for m in messages if m["kind"] == "delta" for step in m["steps"]]

@@ -45,7 +45,7 @@ def made(name="mine", template="next_token"):
     return asked("method_new", name=name, template=template)
 
 
-def test_what_is_offered_is_told_in_groups():
+def test_what_is_offered_is_listed_in_groups():
     made()
     told = asked("methods")
     groups = list(dict.fromkeys(offer["group"] for offer in told["offers"]))
@@ -76,7 +76,7 @@ def test_a_barrier_that_this_machine_lacks_is_named(monkeypatch):
     assert "this machine cannot keep it from: the network, signals to other processes." in words
 
 
-def test_a_folder_is_told_with_its_code_and_its_arguments(tmp_path):
+def test_a_folder_is_reported_with_its_code_and_its_arguments(tmp_path):
     folder = write_method(tmp_path / "own", WITH_N, readme=README)
     told = asked("method", name=str(folder))
     assert told["files"][CODE] == WITH_N
@@ -211,7 +211,7 @@ def test_a_link_within_a_method_is_not_followed(tmp_path):
     assert outside.read_text() == "theirs"
 
 
-def test_a_check_is_told_as_it_goes_on_and_can_be_stopped(monkeypatch):
+def test_a_check_is_reported_while_it_runs_and_can_be_stopped(monkeypatch):
     made()
     go_on, begun = threading.Event(), []
 

@@ -22,7 +22,7 @@ def page():
     return run_in_thread(lambda: asyncio.run(build()))
 
 
-def test_every_strategy_has_a_tab_beside_those_of_its_group(page):
+def test_every_strategy_has_a_tab_next_to_those_of_its_group(page):
     tabs = [block.id for block in page.blocks.values() if isinstance(block, gr.Tab)]
     ours = [STRATEGIES[name] for name in tabs if name in STRATEGIES]
     assert {s.name for s in ours} == set(STRATEGIES)

@@ -65,7 +65,7 @@ def test_without_words_a_page_stays_as_it_is() -> None:
     assert translate_components(b"<head></head>", {"a": "b"}) == b"<head></head>"
 
 
-def test_no_word_ends_the_script_in_which_it_stands() -> None:
+def test_no_word_ends_the_script_that_contains_it() -> None:
     config = {"components": [{"type": "tabitem", "props": {"label": "Compare"}}]}
     page = f"<script>window.gradio_config = {json.dumps(config)};</script>".encode()
     hostile = "</script><script>alert(1)</script>"

@@ -16,7 +16,7 @@ from tests.helpers.sentences import clean
 ASKED = {"action": "preflight", "strategy": "greedy", "model": "storyteller"}
 
 
-def test_the_page_is_told_what_the_engine_finds_for_the_weights_of_its_form():
+def test_the_page_learns_what_the_engine_finds_for_the_weights_of_its_form():
     told = answer_question({**ASKED, "params": {"dtype": "bfloat16", "max_new_tokens": 5}})
     found = preflight(Source.parse("storyteller"), WeightsParams(dtype="bfloat16"))
     assert told == {
@@ -29,7 +29,7 @@ def test_the_page_is_told_what_the_engine_finds_for_the_weights_of_its_form():
     assert ("In memory", "24.1 MB as bfloat16") in told["told"]
 
 
-def test_of_a_speech_model_the_page_is_told_what_it_can_be_told(tmp_path):
+def test_of_a_speech_model_the_page_learns_what_it_accepts(tmp_path):
     several = listener(tmp_path / "several", LANGUAGES, TASKS, times=True)
     told = answer_question({**ASKED, "model": several})
     assert (told["takes"], told["needs"]) == (["audio"], "audio")
@@ -43,7 +43,7 @@ def test_of_a_speech_model_the_page_is_told_what_it_can_be_told(tmp_path):
     assert answer_question({**ASKED, "model": seer(tmp_path / "seer")})["speech"] is None
 
 
-def test_of_a_model_that_a_form_names_only_what_is_here_is_told(monkeypatch):
+def test_of_a_model_that_a_form_names_only_what_is_here_is_shown(monkeypatch):
     monkeypatch.setattr(hub_lookup, "look_up_model", lambda *_: pytest.fail("the hub was asked"))
     assert answer_question({**ASKED, "here": True})["takes"] == []
     elsewhere = answer_question({**ASKED, "here": True, "model": "someone/elsewhere"})

@@ -177,7 +177,7 @@ def test_a_link_fills_the_form_that_made_it(name):
     }
 
 
-def test_a_link_of_what_was_pressed_reads_a_form_and_runs_it_anew():
+def test_a_link_of_what_was_pressed_reads_a_form_and_runs_it_again():
     values = control_values(STRATEGIES["sampling"], {}) | {"eos_token_id": "2, 7"}
     asked = {"strategy": "sampling", "prompt": "Once", "params": json.dumps(values), "pressed": 1}
     opened = questions.answer_question({"action": "link", "search": "?" + urlencode(asked)})

@@ -144,7 +144,7 @@ def another_seed(run, init, request, *args, **kwargs):
     return init(run, dataclasses.replace(request, seed=5), *args, **kwargs)
 
 
-def test_a_run_that_comes_out_otherwise_in_company_is_noticed():
+def test_a_run_that_differs_next_to_others_is_noticed():
     assert judged(company.PART, company.measure(4, 0))["held"]
     with broken(company.Alone, "of", lambda alone, of, request: ((1,),)):
         assert judged(company.PART, company.measure(1, 0))["missed"] == ["unequal"]
@@ -173,7 +173,7 @@ def test_what_a_fault_leaves_behind_is_noticed():
     assert "temporary files" in result["examples"][0]
 
 
-def test_a_page_is_told_of_a_run_that_cannot_be_written_down():
+def test_a_page_learns_of_a_run_that_cannot_be_written_down():
     with failing("journal", 1, RuntimeError("planted")):
         said = messages_of(company.requests_of(1)[0])
     assert [message["kind"] for message in said] == ["fail"]
@@ -257,7 +257,7 @@ def test_nonsense_is_validated():
         assert not judged(fuzz.VALIDATION, fuzz.validated(40, 0))["held"]
 
 
-def test_the_page_is_there_beside_runs(here):
+def test_the_page_is_there_next_to_runs(here):
     result = judged(liveness.PART, liveness.watched(here, 1, 0))
     assert result["held"], result
     assert result["figures"]["runs_beside"] > 0

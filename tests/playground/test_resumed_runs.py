@@ -58,7 +58,7 @@ def two_replicas(monkeypatch):
     monkeypatch.setattr(writing, "decode", remote)
 
 
-def test_the_page_is_told_an_end_and_another_beginning():
+def test_the_page_learns_an_end_and_another_beginning():
     told = [json.loads(text) for text in read_run(REQUEST)]
     told = [message for message in told if message["kind"] != "progress"]
     end = next(number for number, message in enumerate(told) if message["kind"] == "fail")

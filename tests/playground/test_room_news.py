@@ -69,7 +69,7 @@ async def following(news):
     return await asyncio.wait_for(anext(news), PATIENCE_S)
 
 
-def test_the_class_hears_of_scenes_and_its_teacher_of_bets(rooms, opened):
+def test_the_class_learns_of_scenes_and_its_teacher_of_bets(rooms, opened):
     room, secret = opened
     code = room.state.code
     known, view = participant(rooms, room)
@@ -94,7 +94,7 @@ def test_the_class_hears_of_scenes_and_its_teacher_of_bets(rooms, opened):
     assert (revealed["after"]["turn"], revealed["after"]["opens"]) == ([], None)
 
 
-def test_whoever_comes_late_or_again_is_told_the_same(rooms, opened):
+def test_a_reader_who_comes_late_or_again_gets_the_same(rooms, opened):
     room, _ = opened
     known, view = participant(rooms, room)
     first = view.pending_events()

@@ -153,7 +153,7 @@ def test_a_page_enters_once_and_its_cookie_is_the_rooms_own(site, rooms, opened)
     assert len(rooms.find_room(code, HERE).state.people) == 2, "whoever only looks does not enter"
 
 
-def test_a_wrong_code_and_an_ended_room_are_told_alike(site, rooms, opened):
+def test_a_wrong_code_and_an_ended_room_get_the_same_answer(site, rooms, opened):
     code, secret = opened
     site.get(f"/room/{code}")
     assert (

@@ -129,7 +129,7 @@ def test_bets_of_several_processes_all_count(make, address, lesson):
     assert counts(rooms.find_room(code, HERE)) == [0, 0, 24, 0]
 
 
-def test_whoever_listens_hears_of_what_other_processes_do(make):
+def test_a_listener_learns_what_other_processes_do(make):
     one, other = make("one"), make("other")
     opened, secret = one.open("kinds", "en", 1, HERE)
     code = opened.state.code
@@ -187,7 +187,7 @@ def test_an_idle_room_of_a_process_that_is_gone_takes_no_place(make, clock):
     assert len(list(next_one.store.states())) == 1
 
 
-def test_a_room_that_another_process_uses_goes_on(make, clock):
+def test_a_room_that_another_process_uses_continues(make, clock):
     one, other = make("one", room_idle_s=100), make("other", room_idle_s=100)
     opened, _ = one.open("kinds", "en", 1, HERE)
     code = opened.state.code
@@ -211,7 +211,7 @@ def test_so_many_rooms_of_all_processes(make):
         one.open("kinds", "en", 1, "192.0.2.3")
 
 
-def test_a_run_is_read_and_gone_on_with_by_another_process(address):
+def test_a_run_is_read_and_continued_by_another_process(address):
     one, other = (RunStore(Database(address, name), 3600.0, 10**6) for name in ("one", "other"))
     one.add(RunStart("r", "press", '{"prompt":"x"}'))
     one.add(RunMessage("r", 0, "{}", False))

@@ -33,7 +33,7 @@ def make_public(monkeypatch):
     monkeypatch.setattr(prompt_request, "SETTINGS", settings)
 
 
-def test_the_page_is_told_what_a_prompt_becomes(monkeypatch):
+def test_the_page_learns_what_a_prompt_becomes(monkeypatch):
     found = act({"model": "storyteller", "prompt": PROMPT})
     assert (found["names"], found["usual"]) == ([END], "parse")
     assert "".join(texts(found["text"])) == "".join(texts(found["parse"])) == PROMPT

@@ -91,12 +91,12 @@ def test_the_form_in_an_address_says_it_too(tab):
             opened(odd)
 
 
-def test_each_column_of_a_comparison_is_told_its_own():
+def test_each_column_of_a_comparison_learns_its_own():
     columns = [{**FORM, "speech": TOLD}, FORM]
     assert [one.speech for one in read_requests({**FORM, "columns": columns})] == [TOLD, {}]
 
 
-def test_a_recorded_run_fills_a_form_that_says_what_it_was_told():
+def test_a_recorded_run_fills_a_form_that_says_what_it_was_given():
     told = {"language": "de", "task": "transcribe"}
     trace = finished(
         DecodeRequest(
@@ -112,7 +112,7 @@ def test_a_recorded_run_fills_a_form_that_says_what_it_was_told():
     assert form["speech"] == told
 
 
-def test_a_program_says_it_beside_the_sound():
+def test_a_program_says_it_next_to_the_sound():
     sound = base64.b64encode(sound_file()).decode()
     read = api._prompt_fields({"audio": sound, "speech": TOLD}, {})
     assert read["speech"] == TOLD

@@ -160,7 +160,7 @@ def test_gradio_makes_no_stub_of_a_class_that_is_made_meanwhile():
     assert inspect.getfile(Own) == __file__
 
 
-def test_a_head_stands_behind_the_address_that_its_own_are_relative_to():
+def test_the_head_follows_the_address_that_its_own_addresses_are_relative_to():
     page = b"<html><head><meta><base href='./' /><style></style></head><body></body></html>"
     assert insert_head(page, "<HERE>") == page.replace(b"<style>", b"<HERE><style>")
     bare = b"<html><head></head></html>"
@@ -174,7 +174,7 @@ def test_which_models_cannot_serve_is_said_when_it_is_known(monkeypatch):
     assert not any(one["refused"] for one in page_spec()["strategies"])
 
 
-def test_whoever_holds_nothing_back_is_not_asked_for_the_device(monkeypatch):
+def test_work_that_holds_nothing_back_is_not_asked_for_the_device(monkeypatch):
     def looked():
         raise AssertionError("nobody has to know which device there is")
 

@@ -84,7 +84,7 @@ def dict_of(link):
     return dict(parse_qsl(link.removeprefix("?")))
 
 
-def test_a_stopped_table_goes_on_also_after_a_restart(tmp_path, monkeypatch):
+def test_a_stopped_table_continues_also_after_a_restart(tmp_path, monkeypatch):
     monkeypatch.setattr(tune, "JOURNAL", kept(tmp_path / "journal.db", "one"))
     monkeypatch.setattr(tune, "_UPDATE_S", 0.0)
     asked, before = {**FORM, "table": "a" * 32}, []

@@ -67,7 +67,7 @@ def rss(served):
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024
 
 
-def test_a_picture_is_taken_and_told(there):
+def test_a_picture_is_taken_and_reported(there):
     client, *_ = there
     answer = sent(client, "image", picture_file(64, 48))
     assert answer.status_code == 201
@@ -79,7 +79,7 @@ def test_a_picture_is_taken_and_told(there):
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_a_sound_is_taken_and_told(there):
+def test_a_sound_is_taken_and_reported(there):
     client, *_ = there
     told = sent(client, "audio", sound_file(0.5)).json()
     assert (told["seconds"], told["rate"], told["kind"]) == (0.5, 16_000, "audio")

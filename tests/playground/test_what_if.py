@@ -132,7 +132,7 @@ def test_bad_questions_get_one_sentence(run, values, said):
     assert said in clean(told["error"])
 
 
-def test_whoever_asks_again_gives_up_what_was_asked_before(run, monkeypatch):
+def test_a_visitor_who_asks_again_gives_up_what_was_asked_before(run, monkeypatch):
     begun, events = threading.Event(), []
 
     def waiting(run, request, cancelled):

@@ -46,14 +46,14 @@ def test_every_strategy_is_asked_for():
     assert len({(r.strategy, r.seed) for r in mix.requests_of(4)}) == mix.SEEDS * len(STRATEGIES)
 
 
-def test_a_run_is_heard_to_its_end():
+def test_a_run_is_followed_to_its_end():
     told = mix.heard(REQUEST)
     assert told.indices == list(range(4))
     assert told.tokens is not None
     assert told.pressed_at <= told.began_at <= told.first_at <= told.ended_at
 
 
-def test_company_slows_a_simulated_run_as_far_as_the_line_lets_it():
+def test_other_runs_slow_a_simulated_run_as_far_as_the_queue_allows():
     slow = Hall(crowding=0.2, crowded_by=25)
     assert slow.slower(0) == 1
     assert slow.slower(5) == pytest.approx(1.04)

@@ -80,7 +80,7 @@ def test_held_out_scenes_are_never_trained_on(words):
     assert len(list(made.batches())) == 1
 
 
-def test_captions_end_and_are_told_of_their_own_picture(words):
+def test_captions_end_and_describe_their_own_picture(words):
     x, ids, labels = train_captioner.batch(range(7, 10), words)
     assert x.shape == (3, 3, SIDE, SIDE)
     assert (x.min() >= -1, x.max() <= 1) == (True, True)
@@ -164,7 +164,7 @@ def test_automatic_classes_load_the_folder():
     assert text.decode(text("Two small pink stars.")["input_ids"]) == "Two small pink stars."
 
 
-def test_held_out_scenes_are_told_right(shipped):
+def test_held_out_scenes_are_described_right(shipped):
     scenes = [scene(seed) for seed in range(HELD_OUT_FROM, HELD_OUT_FROM + HELD_OUT)]
     told = shipped.tell(scenes, do_sample=False)
     right = sum(t.text in captions(s) for s, t in zip(scenes, told, strict=True))

@@ -77,7 +77,7 @@ def test_heads_are_the_layers_of_transformers(model):
     assert len(ours) == 2
 
 
-def test_training_brings_heads_nearer_and_goes_on_from_its_checkpoint(model, documents, tmp_path):
+def test_training_brings_heads_nearer_and_continues_from_its_checkpoint(model, documents, tmp_path):
     torch.manual_seed(1)
     trainer = train_mtp.HeadTrainer(model, tmp_path, 1)
     ids = documents.packed(4, 40)
@@ -137,7 +137,7 @@ def test_every_place_is_written_once_and_the_prompt_stays(steps, temperature):
     assert (ids < masked_diffusion.MASK).all()
 
 
-def test_training_lowers_the_bound_and_goes_on_from_its_checkpoint(documents, tmp_path):
+def test_training_lowers_the_bound_and_continues_from_its_checkpoint(documents, tmp_path):
     torch.manual_seed(0)
     trainer = train_diffusion.DiffusionTrainer(tmp_path, 1, "cpu")
     before = train_diffusion.held_out_bound(trainer.model, documents, 32)

@@ -42,7 +42,7 @@ def test_with_the_heads_a_pass_gives_more_than_two_tokens():
     assert train_mtp.measure(loaded.model, heads, texts)["tokens_per_pass"] > 2.3 > before
 
 
-def test_the_diffusion_model_reads_what_stands_after_a_hidden_word(diffusion):
+def test_the_diffusion_model_reads_what_follows_a_hidden_word(diffusion):
     """A model that reads one way gives the word the same probability whatever follows."""
     tokenizer = load("storyteller").tokenizer
     before = tokenizer("The girl was very")["input_ids"]

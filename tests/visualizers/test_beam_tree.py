@@ -69,7 +69,7 @@ def test_a_text_dies_with_the_last_of_its_continuations(strategy):
 
 
 @pytest.mark.parametrize("strategy", ["beam_search", "diverse_beam_search"])
-def test_greedy_search_beside_the_winner(strategy):
+def test_greedy_search_next_to_the_winner(strategy):
     trace = searched(strategy)
     detail, beside = trace.steps[-1].detail, shown(trace)[-1]["greedy"]
     winner = path_of(trace, detail.winner_node_id)
@@ -107,7 +107,7 @@ def test_texts_of_different_lengths_are_not_compared():
         assert step.detail.best_running > -1000
 
 
-def test_a_search_that_draws_has_no_greedy_search_beside_it():
+def test_a_search_that_draws_has_no_greedy_search_next_to_it():
     assert shown(searched("beam_sampling"))[-1]["greedy"] is None
 
 

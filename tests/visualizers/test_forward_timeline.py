@@ -76,7 +76,7 @@ def test_what_a_step_takes_back_counts_once_a_pass_misses_it():
     assert told[2:] == [(0, 0, 0), (2, 1, 0), (2, 1, 0), (2, 1, 1), (3, 2, 0)]
 
 
-def test_what_is_read_beside_the_text_is_no_part_of_it():
+def test_what_is_read_next_to_the_text_is_no_part_of_it():
     values = shown(beside())
     assert [v["start"] for v in values] == [None, 3, 3, 3]
     assert [v["most"] for v in values] == [None, 5, 6, 6]

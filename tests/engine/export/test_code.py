@@ -95,7 +95,7 @@ def runs(folders, tmp_path_factory):
     ]
 
 
-def test_what_was_read_anew_is_read_anew_by_the_code(runs):
+def test_what_was_read_again_is_read_again_by_the_code(runs):
     assert ["use_cache=True" in script.read_text() for _, script, _, _ in runs][-2:] == [
         True,
         False,

@@ -32,7 +32,7 @@ def folder(tmp_path):
     return lambda **fields: with_settings(tmp_path / "model", fields)
 
 
-def test_what_differs_and_what_agrees_is_told_apart(folder):
+def test_differences_and_agreements_are_distinguished(folder):
     found = own_defaults(Source.parse(folder(**FIELDS)), "sampling")
     assert found.params == {"temperature": 0.6, "top_p": 0.95}
     assert found.defaults == {"temperature": 1.0, "top_p": 1.0}
@@ -121,7 +121,7 @@ def test_the_list_prints_what_a_model_asks_for(folder, capsys):
     assert own["greedy"]["left_out"]["do_sample"].startswith("do_sample = True chooses")
 
 
-def test_the_list_names_a_damaged_file_and_goes_on(folder, capsys):
+def test_the_list_names_a_damaged_file_and_continues(folder, capsys):
     place = folder()
     with open(f"{place}/generation_config.json", "w") as file:
         file.write("[]")

@@ -310,7 +310,7 @@ def test_nothing_is_run_that_would_not_be_decoded_here(trace, monkeypatch, name,
         checks.verify_export(many)
 
 
-def test_an_error_in_the_code_is_told(trace, monkeypatch):
+def test_an_error_in_the_code_is_reported(trace, monkeypatch):
     monkeypatch.setattr(checks, "export_files", lambda trace: {"run.py": "raise SystemExit('no')"})
     verdict = checks.verify_export(renamed(trace))
     assert (verdict.equal, verdict.message) == (False, "The code stopped with an error: no")

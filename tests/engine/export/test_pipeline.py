@@ -118,7 +118,7 @@ def test_the_pipeline_with_more_settings_prints_the_recorded_tokens(more_runs, n
     check_short(more_runs[number])
 
 
-def test_a_pipeline_would_choose_what_it_is_not_told(runs):
+def test_a_pipeline_would_choose_what_it_is_not_given(runs):
     greedy = export_files(runs[0][0])[PIPELINE]
     assert "config.do_sample = False" in greedy
     assert "config.temperature" not in greedy

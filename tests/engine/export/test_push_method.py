@@ -53,7 +53,7 @@ def test_nothing_is_uploaded_without_a_yes(hub, folder, answers, capsys):
     assert not hub.commits
 
 
-def test_what_stands_in_the_way_is_one_sentence(hub, folder, capsys):
+def test_an_obstacle_is_one_sentence(hub, folder, capsys):
     def refused(to):
         assert main(["method", "push", str(folder), "--to", to]) == 2
         return clean(capsys.readouterr().err.strip(), most=250)
