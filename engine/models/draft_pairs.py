@@ -5,11 +5,9 @@ No weights are loaded: only the headers of safetensors files are read.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from engine.errors import EngineError
 from engine.messages import Message
@@ -213,8 +211,12 @@ def early_exit_reason(source: Source) -> str | None:
         source: where the model comes from; nothing is downloaded.
     """
     folder = source.folder()
-    config = _read_json(folder, "config.json")
-    layer = _read_json(folder, "generation_config.json").get("assistant_early_exit")
+    # A model that is not on this machine has no files here, but its name may still say it.
+    config, own = (
+        {} if folder is None else files.read_json_object(Path(folder) / name)
+        for name in ("config.json", "generation_config.json")
+    )
+    layer = own.get("assistant_early_exit")
     if isinstance(layer, int):
         return Message(
             "Its generation_config.json asks for assistant_early_exit = {layer}.", layer=layer
@@ -231,13 +233,3 @@ def early_exit_reason(source: Source) -> str | None:
     if any("layerskip" in text.lower() for text in names):
         return "By its name it was trained with LayerSkip, so that its layers can be left early."
     return None
-
-
-def _read_json(folder: str | None, file: str) -> dict[str, Any]:
-    if folder is None:
-        return {}
-    try:
-        found = json.loads((Path(folder) / file).read_bytes()[:1_000_000])
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -30,6 +30,17 @@ _SIZE_LIMITS = {
 }
 
 
+def read_json_object(path: Path, max_bytes: int = 100_000_000) -> dict[str, Any]:
+    """Return a file's JSON object, or an empty one if it is missing, damaged or too large."""
+    try:
+        if path.stat().st_size > max_bytes:
+            return {}
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def check_folder(folder: str) -> dict[str, Any]:
     """Check a model folder's configuration and weights index; return its config.json.
 

@@ -16,6 +16,7 @@ from engine.errors import ModelError, ParameterError
 from engine.messages import Message
 from engine.models.bounded_processes import render_template
 from engine.models.model_types import Tokenizer
+from engine.models.text import common_prefix_length
 from engine.settings import SETTINGS
 
 ChatMessage = Mapping[str, Any]
@@ -294,17 +295,17 @@ def _content_span(
     if first is None:
         assert last is not None
         part = text[:last][
-            last - _common_prefix_length(text[:last][::-1], content.rstrip()[::-1]) :
+            last - common_prefix_length(text[:last][::-1], content.rstrip()[::-1]) :
         ].lstrip()
         return last - len(part), last
     if last is None:
-        part = text[first : first + _common_prefix_length(text[first:], content.lstrip())].rstrip()
+        part = text[first : first + common_prefix_length(text[first:], content.lstrip())].rstrip()
         return first, first + len(part)
     before = content[: len(content) - len(content.lstrip())]
     after = content[len(content.rstrip()) :]
     return (
-        first - _common_prefix_length(text[:first][::-1], before[::-1]),
-        last + _common_prefix_length(text[last:], after),
+        first - common_prefix_length(text[:first][::-1], before[::-1]),
+        last + common_prefix_length(text[last:], after),
     )
 
 
@@ -318,11 +319,6 @@ def _search_contents(text: str, contents: Sequence[str]) -> list[tuple[int, int,
             at = start + len(content_text)
             found.append((number, start, at))
     return found
-
-
-def _common_prefix_length(a: str, b: str) -> int:
-    shorter = min(len(a), len(b))
-    return next((i for i in range(shorter) if a[i] != b[i]), shorter)
 
 
 def _yield_strings(value: object) -> Iterator[str]:

@@ -170,7 +170,7 @@ class OutputDecoder:
             if whole.startswith(start):
                 return whole[len(start) :]
         # The prompt ends inside a multi-byte character that the output completes.
-        return whole[_common_prefix(whole, self._starts[-1]) :]
+        return whole[common_prefix_length(whole, self._starts[-1]) :]
 
     def added_text(self, known: Sequence[int], ids: Sequence[int]) -> str | None:
         """Return the text that ``ids`` add after the prefix ``known``, decoded without earlier ids.
@@ -263,7 +263,7 @@ class Detokenizer:
             self._marks.append((len(ids), len(self.text)))
         if text == shown:
             return None
-        keep = _common_prefix(shown, text)
+        keep = common_prefix_length(shown, text)
         return start + keep, text[keep:]
 
     def _read(self, ids: list[int], final: bool) -> tuple[int, str]:
@@ -277,7 +277,8 @@ class Detokenizer:
         return 0, self.reader.text(ids)
 
 
-def _common_prefix(a: Sequence[object], b: Sequence[object]) -> int:
+def common_prefix_length(a: Sequence[object], b: Sequence[object]) -> int:
+    """Return how many items two sequences have in common at their start."""
     shorter = min(len(a), len(b))
     return next((i for i in range(shorter) if a[i] != b[i]), shorter)
 
@@ -354,7 +355,7 @@ def encode_pair(
     """
     bare = _tokenize_plain(tokenizer, before, literal=literal)
     whole = _tokenize_plain(tokenizer, before + text, literal=literal)
-    shared = _common_prefix(bare, whole)
+    shared = common_prefix_length(bare, whole)
     full = tokenize_text(tokenizer, before, split_special_tokens=literal)["input_ids"]
     places = range(len(full) - len(bare) + 1)
     # Tokens that the tokenizer puts before every text, such as a begin token.

@@ -6,19 +6,17 @@ tokenizer.json is read directly: that takes a tenth of the time of loading a lar
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from engine.models.files import read_json_object
 from engine.models.tokenizers import load_tokenizer
 
 _FILES = ("tokenizer.json", "tokenizer_config.json", "config.json", "generation_config.json")
 _LEGACY_FILES = ("vocab.json", "merges.txt", "tokenizer.model", "vocab.txt", "spiece.model")
 """Tokenizer files of older folders."""
-_MAX_BYTES = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def _read_tokens(folder: Path) -> dict[str, int]:
     whole = folder / "tokenizer.json"
     if not whole.is_file():
         return _tokens_from_transformers(folder)
-    spec = _read_json(whole)
+    spec = read_json_object(whole)
     vocab = spec["model"]["vocab"]
     tokens = (
         # A Unigram model lists pairs of piece and score; the place is the id.
@@ -81,7 +79,7 @@ def _read_tokens(folder: Path) -> dict[str, int]:
         else dict(vocab)
     )
     tokens |= {added["content"]: added["id"] for added in spec.get("added_tokens") or ()}
-    more = _read_json(folder / "tokenizer_config.json").get("added_tokens_decoder") or {}
+    more = read_json_object(folder / "tokenizer_config.json").get("added_tokens_decoder") or {}
     return tokens | {added["content"]: int(token_id) for token_id, added in more.items()}
 
 
@@ -93,7 +91,7 @@ def _tokens_from_transformers(folder: Path) -> dict[str, int]:
 def _read_end_ids(folder: Path) -> frozenset[int]:
     """Return the end-of-sequence ids; generation_config.json takes precedence over config.json."""
     for name in ("generation_config.json", "config.json"):
-        fields = _read_json(folder / name)
+        fields = read_json_object(folder / name)
         own = fields.get("eos_token_id")
         if own is None and isinstance(fields.get("text_config"), Mapping):
             own = fields["text_config"].get("eos_token_id")
@@ -101,14 +99,3 @@ def _read_end_ids(folder: Path) -> frozenset[int]:
         if any(isinstance(i, int) for i in ids):
             return frozenset(i for i in ids if isinstance(i, int))
     return frozenset()
-
-
-def _read_json(path: Path) -> Any:
-    """Return a file's JSON object, or an empty one if it cannot be read."""
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            return {}
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

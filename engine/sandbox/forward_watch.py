@@ -17,6 +17,7 @@ import torch
 from engine.errors import DecodeError
 from engine.loops.recorder import Observation, Recorder, Row, display_name
 from engine.models.model_types import Model, Outputs, Processor
+from engine.models.text import common_prefix_length
 from engine.sandbox.cache_rows import get_row_ids, set_row_ids, track_cache_rows
 from engine.trace.details import ForwardDetail, ForwardPass
 from engine.trace.records import Step
@@ -138,7 +139,7 @@ class ForwardWatch:
         """
         ids = self._cut_at_end(ids)
         # If the model read another text, everything returned is new.
-        kept = max(_common_length(self._text, ids), min(self.start, len(ids)))
+        kept = max(common_prefix_length(self._text, ids), min(self.start, len(ids)))
         if len(ids) > kept or len(self._text) > kept or self._since:
             self._send_step(kept, ids[kept:])
         self._text = list(ids)
@@ -165,7 +166,7 @@ class ForwardWatch:
         if self.passes == self._steps == 0:
             self._find_start(text)
         text = self._cut_at_end(text)
-        kept = _common_length(self._text, text)
+        kept = common_prefix_length(self._text, text)
         self._aside = kept < self.start
         if self._aside:
             # Not this text: a part of it, or one that the method compares it with.
@@ -292,12 +293,6 @@ class ForwardWatch:
         logits = self._logits[position - 1 - self._first][None].float()
         total = torch.logsumexp(logits, dim=-1)
         return Observation(logits - total[:, None], total, logits, [])
-
-
-def _common_length(first: list[int], second: list[int]) -> int:
-    """Return the length of the common prefix of two texts."""
-    pairs = zip(first, second, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
 
 
 def _cache_length(cache: transformers.Cache | None) -> int:

@@ -14,7 +14,7 @@ from engine.declare.weights import (
 )
 from engine.errors import MethodError, ParameterError, format_value
 from engine.messages import Message
-from engine.run.request import DecodeRequest
+from engine.run.request import DecodeRequest, check_request
 from engine.sandbox.method_lookup import is_local_method
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -67,6 +67,19 @@ def run_request(payload: Mapping[str, Any]) -> DecodeRequest:
         limit = SETTINGS.max_prompt_chars
         raise ParameterError("prompt", "", Message("write 1 to {limit} characters", limit=limit))
     return check_method_is_local(request)
+
+
+def column_request(column: Any, shared: Mapping[str, Any]) -> DecodeRequest:
+    """Convert one column of several, with the fields that all columns share, and check it.
+
+    Raises:
+        ParameterError: the column is no object, or one of its values is not valid.
+    """
+    if not isinstance(column, Mapping):
+        raise ParameterError("columns", column, "each must be an object")
+    request = run_request({**column, **shared})
+    check_request(request)
+    return request
 
 
 def check_method_is_local(request: DecodeRequest) -> DecodeRequest:

@@ -32,7 +32,7 @@ from playground.forms import visitor_media
 from playground.inspect.trace_input import parse_trace
 from playground.jobs.registry import JOBS, QUESTION_WAIT_S, JobKind
 from playground.shell.guard import error_message
-from playground.shell.visitors import VISITOR_HEADER, visitor_address
+from playground.shell.visitors import VISITOR_HEADER, request_address
 
 ACTIONS = ("rich_size",)
 RICH_PATH = "/rich"
@@ -72,8 +72,7 @@ async def serve_rich_output(request: Request) -> Response:
 
     The computation is cancelled when the client disconnects.
     """
-    host = request.client.host if request.client else ""
-    address = visitor_address(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
+    address = request_address(request)
     body, job_id = await request.body(), uuid.uuid4().hex
     reader = request.headers.get(VISITOR_HEADER, "")
     watching = asyncio.create_task(_stop_on_disconnect(request, job_id))

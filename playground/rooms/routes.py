@@ -22,7 +22,7 @@ from playground.rooms.registry import CODE_ALPHABET, CODE_LENGTH, RoomRegistry
 from playground.rooms.room import TEACHER, Room, RoomError
 from playground.rooms.stream import ClassScene, NewsResponse, ParticipantView, TeacherView
 from playground.shell.guard import error_message
-from playground.shell.visitors import visitor_address
+from playground.shell.visitors import request_address
 from playground.storage.database import database_errors
 
 SECRET_HEADER = "x-room-secret"
@@ -93,7 +93,7 @@ class RoomRoutes:
             fields["lesson"],
             fields["language"],
             fields["card"],
-            _request_address(request),
+            request_address(request),
         )
         return _json_response({"code": room.state.code, "secret": secret}, 201)
 
@@ -112,7 +112,7 @@ class RoomRoutes:
         if code != _normalize_code(code) and _normalize_code(code):
             # The cookie's path contains the code, so it must be spelled one way.
             return RedirectResponse(f"./{_normalize_code(code)}", 303)
-        address, known = _request_address(request), request.cookies.get(_COOKIE, "")
+        address, known = request_address(request), request.cookies.get(_COOKIE, "")
         try:
             # HEAD must not change anything, so it admits nobody.
             if request.method == "HEAD":
@@ -141,13 +141,13 @@ class RoomRoutes:
         fields = await _read_request(request, card=..., answer=...)
         code, known = request.path_params["code"], request.cookies.get(_COOKIE, "")
         bet = fields["card"], fields["answer"]
-        await asyncio.to_thread(self.rooms.vote, code, known, _request_address(request), *bet)
+        await asyncio.to_thread(self.rooms.vote, code, known, request_address(request), *bet)
         return _json_response({"card": fields["card"], "answer": fields["answer"]})
 
     @_answer_errors
     async def events(self, request: Request) -> Response:
         """Stream the events of a room to a participant or the teacher."""
-        code, address = request.path_params["code"], _request_address(request)
+        code, address = request.path_params["code"], request_address(request)
         if SECRET_HEADER in request.headers:
             secret = request.headers[SECRET_HEADER]
             room = await asyncio.to_thread(self.rooms.find_as_teacher, code, secret, address)
@@ -172,9 +172,9 @@ class RoomRoutes:
         code, secret = request.path_params["code"], request.headers.get(SECRET_HEADER, "")
         if fields["act"] != "qr":
             act = fields["act"], fields["card"]
-            await asyncio.to_thread(self.rooms.teach, code, secret, _request_address(request), *act)
+            await asyncio.to_thread(self.rooms.teach, code, secret, request_address(request), *act)
             return _json_response({})
-        await asyncio.to_thread(self.rooms.find_as_teacher, code, secret, _request_address(request))
+        await asyncio.to_thread(self.rooms.find_as_teacher, code, secret, request_address(request))
         address = fields["address"]
         if not isinstance(address, str) or not address.endswith(f"/room/{code}"):
             raise RoomError("address has to be the one of this room.", 400)
@@ -217,11 +217,6 @@ def _normalize_code(text: str) -> str:
 
 def _request_language(request: Request) -> str:
     return choose_language(request.url.query, request.headers.get("accept-language", ""))
-
-
-def _request_address(request: Request) -> str:
-    host = request.client.host if request.client else ""
-    return visitor_address(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
 
 
 def _is_secure(request: Request) -> bool:

@@ -18,7 +18,7 @@ from engine.models.loading import LoadedModel
 from engine.models.weights import weights_from_info
 from engine.one_shot_thread import run_in_thread
 from engine.run.preparation import ModelLoader
-from engine.run.request import DecodeRequest, check_request
+from engine.run.request import DecodeRequest
 from engine.run.scheduler import EventCallback
 from engine.run.weights import read_single_weights
 from engine.sources.source import Source
@@ -28,7 +28,7 @@ from engine.strategies import STRATEGIES
 from engine.strategies.parameter_conditions import is_seed_used
 from engine.trace.events import Checking, Failed, Finished, RunReplaced, Started, StepRecorded
 from engine.trace.records import ModelInfo, Trace
-from playground.forms.form import run_request, single_model_weights
+from playground.forms.form import column_request, single_model_weights
 from playground.forms.seeds import read_seeds
 from playground.forms.visitor_media import VISITOR_FIELD
 from playground.jobs.page_events import connect_jobs
@@ -181,15 +181,7 @@ def read_requests(payload: Any) -> list[DecodeRequest]:
         )
     shared = {name: payload.get(name) for name in ("prompt", "messages", "template", VISITOR_FIELD)}
     shared["seed"] = read_seeds(payload.get("seed"))[0]
-    return [_read_request(column, shared) for column in columns]
-
-
-def _read_request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
-    if not isinstance(column, dict):
-        raise ParameterError("columns", column, "each must be an object")
-    request = run_request({**column, **shared})
-    check_request(request)
-    return request
+    return [column_request(column, shared) for column in columns]
 
 
 def judge_texts(

@@ -15,11 +15,11 @@ from engine.messages import Message
 from engine.models.weights import weights_from_info
 from engine.one_shot_thread import run_in_thread
 from engine.run.preparation import ModelLoader
-from engine.run.request import DecodeRequest, check_request
+from engine.run.request import DecodeRequest
 from engine.sources.source import Source
 from engine.strategies.base import STORY
 from engine.trace.records import Trace
-from playground.forms.form import run_request
+from playground.forms.form import column_request
 from playground.jobs.page_events import connect_jobs
 from playground.jobs.progress import with_progress
 from playground.jobs.registry import JobKind, PageJob
@@ -108,12 +108,4 @@ def read_requests(payload: Any) -> list[DecodeRequest]:
         count = len(columns) if isinstance(columns, list) else columns
         raise ParameterError("columns", count, "two strategies are compared")
     shared = {name: payload.get(name) for name in ("prompt", "seed")}
-    return [_column_request(column, shared) for column in columns]
-
-
-def _column_request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
-    if not isinstance(column, Mapping):
-        raise ParameterError("columns", column, "each must be an object")
-    request = run_request({**column, **shared})
-    check_request(request)
-    return request
+    return [column_request(column, shared) for column in columns]

@@ -9,6 +9,7 @@ from engine.errors import ModelError, ParameterError
 from engine.messages import Message
 from engine.models.chat import ChatPrompt
 from engine.models.templates import apply_template
+from engine.models.text import common_prefix_length
 from engine.trace.records import TEMPLATE_ROLE, PromptTurn
 
 
@@ -73,8 +74,8 @@ def insert_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPromp
 
 def _yield_turns(chat: ChatPrompt, ids: Sequence[int]) -> Iterator[PromptTurn]:
     """Yield the speaker of each token span. Tokens inserted for the picture are attributed to the template."""
-    start = _common_prefix_length(chat.ids, ids)
-    after = _common_prefix_length(chat.ids[start:][::-1], ids[start:][::-1])
+    start = common_prefix_length(chat.ids, ids)
+    after = common_prefix_length(chat.ids[start:][::-1], ids[start:][::-1])
     middle, end = len(chat.ids) - after, len(ids) - after
     for turn in chat.turns:
         if turn.start < start:
@@ -86,8 +87,3 @@ def _yield_turns(chat: ChatPrompt, ids: Sequence[int]) -> Iterator[PromptTurn]:
             yield PromptTurn(
                 turn.role, max(turn.start, middle) + end - middle, turn.end + end - middle
             )
-
-
-def _common_prefix_length(one: Sequence[int], other: Sequence[int]) -> int:
-    pairs = zip(one, other, strict=False)
-    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -6,11 +6,12 @@ the files are read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from engine.models.files import read_json_object
 
 TASKS = ("transcribe", "translate")
 MAX_LANGUAGE_CHARS = 32
@@ -39,19 +40,12 @@ class SpeechChoices:
 
 def read_speech_choices(folder: str) -> SpeechChoices:
     """Return the speech settings that a folder's model supports; none if its files are missing or damaged."""
-    window = _read_json(folder, _PREPROCESSOR_FILE).get("chunk_length")
+    window = read_json_object(Path(folder) / _PREPROCESSOR_FILE).get("chunk_length")
     known = isinstance(window, int | float) and 0 < window <= _MAX_SECONDS
     return replace(
-        _parse_choices(_read_json(folder, _GENERATION_FILE)), seconds=window if known else None
+        _parse_choices(read_json_object(Path(folder) / _GENERATION_FILE)),
+        seconds=window if known else None,
     )
-
-
-def _read_json(folder: str, file: str) -> Mapping[str, Any]:
-    try:
-        fields = json.loads((Path(folder) / file).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, Mapping) else {}
 
 
 def _parse_choices(fields: Mapping[str, object]) -> SpeechChoices:
