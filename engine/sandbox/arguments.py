@@ -58,6 +58,7 @@ class Argument:
         if value is None or self.kind == "json":
             return self._to_json_value(value)
         wanted = {"bool": bool, "int": int, "float": (int, float), "str": str}[self.kind]
+        # In Python a bool is an int, too.
         if not isinstance(value, wanted) or (isinstance(value, bool) and self.kind != "bool"):
             raise ParameterError(
                 self.name, value, Message("it must be {range}", range=_KIND_TEXTS[self.kind])

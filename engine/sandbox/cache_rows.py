@@ -39,7 +39,10 @@ def track_cache_rows() -> Iterator[None]:
         "batch_repeat_interleave": _repeat_rows,
     }
     originals = [
-        (kind, name, vars(kind)[name]) for kind in (Cache, EncoderDecoderCache) for name in changes
+        # vars, not getattr: each class gets its own method back, not one that it inherits.
+        (kind, name, vars(kind)[name])
+        for kind in (Cache, EncoderDecoderCache)
+        for name in changes
     ]
     for kind, name, original in originals:
         setattr(kind, name, _wrap_cache_method(original, changes[name]))

@@ -64,6 +64,7 @@ def list_allowed_methods() -> tuple[AllowedMethod, ...]:
         name, _, sha256 = entry.lower().partition("#")
         commit = name.rpartition("@")[2]
         if COMMIT_PATTERN.fullmatch(commit) and SHA256_PATTERN.fullmatch(sha256):
+            # A repository's name keeps its case; commits and hashes have none.
             found.append(AllowedMethod(entry.partition("@")[0], commit, sha256))
         else:
             _LOG.error(

@@ -111,6 +111,7 @@ def set_limits(memory_bytes: int, cpu_s: float, file_bytes: int, open_files: int
         open_files: files open at the same time.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
+    # The limit counts whole seconds from the beginning of the process.
     cpu = int(used.ru_utime + used.ru_stime + cpu_s) + 1
     for what, most in (
         (resource.RLIMIT_AS, _address_space() + memory_bytes),
@@ -120,6 +121,7 @@ def set_limits(memory_bytes: int, cpu_s: float, file_bytes: int, open_files: int
         (resource.RLIMIT_CORE, 0),
     ):
         _, hard = resource.getrlimit(what)
+        # Without privileges no limit can be raised above the present hard one.
         least = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(what, (least, least))
 

@@ -133,6 +133,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 def _read_files(folder: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     seen = size = 0
+    # lexists also finds a broken link, which is refused below.
     waiting = [folder / CODE] + ([folder / README] if os.path.lexists(folder / README) else [])
     while waiting:
         path = waiting.pop()
@@ -142,6 +143,7 @@ def _read_files(folder: Path) -> dict[str, bytes]:
                 "{name} is not allowed: it must be a name of plain letters.",
                 name=format_value(name),
             )
+        # Before the others, which follow links.
         if path.is_symlink():
             raise MethodError("{name} is a link; a method must consist of plain files.", name=name)
         if path.is_dir():

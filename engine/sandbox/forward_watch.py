@@ -234,6 +234,7 @@ class ForwardWatch:
         **kwargs: Any,
     ) -> Any:
         """Apply a list one processor at a time and keep each result of the first row."""
+        # Copies: a processor or the method itself may write to the scores later.
         single = type(processors)
         raw, stages = scores[:1].detach().float().clone(), []
         for processor in processors:
@@ -241,6 +242,7 @@ class ForwardWatch:
             stages.append((display_name(processor), scores[:1].detach().float().clone()))
         total = torch.logsumexp(raw, dim=-1)
         while len(self._seen) >= _MAX_OBSERVATIONS:
+            # A dictionary keeps its order, so this is the oldest.
             del self._seen[next(iter(self._seen))]
         if isinstance(input_ids, torch.Tensor) and input_ids.dim() == 2:
             self._seen[tuple(input_ids[0].tolist())] = Observation(

@@ -183,6 +183,7 @@ class _Trial:
     ) -> tuple[list[Step], Outcome, tuple[str, ...]] | MethodError:
         child = self._next or self._start_process()
         self._left -= 1
+        # It loads its model while this run goes on.
         self._next = self._start_process() if self._left else None
         job = build_trial_job(self.loaded, self.prompts[:rows], self.arguments) | {
             "stop_after": stop_after

@@ -85,6 +85,7 @@ def replace_file(path: Path, text: str, beside: Path | None = None) -> None:
     Raises:
         OSError: it cannot be written; the old content remains.
     """
+    # Next to the file, since a rename works within one file system only.
     handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=beside or path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -153,6 +153,7 @@ def _is_met(wanted: Requirement) -> bool:
         version = importlib.metadata.version(wanted.name)
     except importlib.metadata.PackageNotFoundError:
         return False
+    # What is installed counts, even if it is a pre-release.
     return wanted.specifier.contains(version, prereleases=True)
 
 

@@ -158,6 +158,7 @@ class _SandboxedModel:
         # generate() passes its first positional argument on as ``inputs``.
         name = "input_ids" if "input_ids" in takes and "inputs" not in takes else "inputs"
         random.seed(job["seed"])
+        # numpy takes seeds of 32 bits only.
         numpy.random.seed(job["seed"] % 2**32)
         torch.manual_seed(job["seed"])
         # type(model).generate: a model folder may have replaced the instance's own generate.
@@ -204,6 +205,7 @@ def _import_packages() -> None:
     The garbage collector is off meanwhile: its passes over new modules take a fifth of the time and
     free hardly anything.
     """
+    # Thousands of modules are imported, and collections meanwhile would find nothing to free.
     gc.disable()
     _patch_import_scan()
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401

@@ -42,6 +42,7 @@ class ScratchFolder(TemporaryFolder):
                     count += 1
                     if count > MAX_ENTRIES:
                         break
+                    # A link may lead out of the folder, or around in a circle.
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
                     else:

@@ -228,7 +228,7 @@ test("a refusal ends what was asked for, and the next request is no error any mo
     [store.busy(KEY), store.shown(KEY).error],
     [false, "top_k = -1 is not allowed."],
   );
-  store.asked(KEY);
+  store.noteRequest(KEY);
   assert.equal(store.shown(KEY).error, "");
 });
 

@@ -217,16 +217,16 @@ export class MediaField {
    * Show whether the model needs this input.
    * @param {boolean} on
    */
-  needed(on) {
+  markNeeded(on) {
     this.mark.textContent = on ? tr("needed") : tr("optional");
   }
 
-  get coming() {
+  get isUploading() {
     return this.#upload !== null;
   }
 
   /** Wait for the running upload; false if it failed, and the error is already shown. */
-  async arrived() {
+  async finishUpload() {
     let came = true;
     while (this.#upload) {
       this.#showStatus(SENDING_THEN_RUN);

@@ -84,7 +84,7 @@ export class MediaFields {
     const field = this.#fields.get(kind);
     if (!field) return;
     field.box.hidden = !on;
-    field.needed(needed);
+    field.markNeeded(needed);
     if (!on) field.stop();
   }
 
@@ -93,12 +93,12 @@ export class MediaFields {
     const takes = model ? getMediaInputs(model).takes : this.#kinds;
     /** @param {Kind} kind */
     const named = (kind) => (takes.includes(kind) && this.#fields.get(kind)?.value) || null;
-    const told = takes.includes("audio") ? this.#told(model) : null;
+    const told = takes.includes("audio") ? this.#speechSettings(model) : null;
     return { image: named("image"), audio: named("audio"), speech: told };
   }
 
   /** @param {string} model */
-  #told(model) {
+  #speechSettings(model) {
     if (!model) return this.speech.ask();
     const { speech } = getMediaInputs(model);
     return speech && this.speech.ask(speech);
@@ -125,7 +125,7 @@ export class MediaFields {
    * @param {() => void} go
    */
   async ready(go) {
-    if (this.#taken.some((field) => field.coming) && !(await this.#waitForUploads())) return;
+    if (this.#taken.some((field) => field.isUploading) && !(await this.#waitForUploads())) return;
     if (this.#check()) go();
   }
 
@@ -134,7 +134,7 @@ export class MediaFields {
     if (this.#isWaiting) return false;
     this.#isWaiting = true;
     try {
-      const came = await Promise.all(this.#taken.map((field) => field.arrived()));
+      const came = await Promise.all(this.#taken.map((field) => field.finishUpload()));
       return came.every(Boolean);
     } finally {
       this.#isWaiting = false;

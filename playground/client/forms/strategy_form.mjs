@@ -48,13 +48,13 @@ class StrategyForm {
   }
 
   // The same, with only those parameters that differ from the strategy's defaults.
-  different() {
+  changedForm() {
     const asked = this.ask();
     return { ...asked, params: changedValues(this.parts.strategy.params, asked.params) };
   }
 
   // The changed weight settings, by parameter name.
-  held() {
+  changedWeights() {
     const { weights } = this.parts.form;
     const own = weights ? this.parts.strategy.params.filter((p) => p.group === WEIGHTS_GROUP) : [];
     return changedValues(own, this.parts.form.values());

@@ -110,7 +110,7 @@ export async function beginJob(key, send, link = "", { linked = false, number = 
    * @param {string} says
    */
   const say = (phase, says) => store.act(key, { run: "", press: own, phase, says });
-  store.asked(key);
+  store.noteRequest(key);
   say("asked", STARTING);
   while (!(await pingServer(name))) {
     if (!mine()) return;
@@ -138,7 +138,7 @@ export function resumeJob(key, send, going) {
   const { press: name, run, link } = going;
   linksByKey.set(key, link);
   pressesByKey.set(key, { name, send });
-  store.asked(key);
+  store.noteRequest(key);
   store.act(key, { run, press: {}, phase: "asked", says: RECONNECTING });
   requestResume(key);
   watchSilence();
@@ -167,7 +167,7 @@ export function receiveProgress(key, { phase, says = "", error = "", stopped }) 
   store.heard = performance.now();
   // Such a job has its id where others have that of their run.
   const run = pressesByKey.get(key)?.name ?? "";
-  if (phase) store.goesOn({ strategy: key, run, phase, says });
+  if (phase) store.showProgress({ strategy: key, run, phase, says });
   else store.act(key, stopped ? { phase: "stopped", says: error, run: "" } : null);
 }
 

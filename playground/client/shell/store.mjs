@@ -38,7 +38,7 @@ export class Store extends Recordings {
     /** @type {Message} */
     const message = parseMessage(text);
     this.heard = performance.now();
-    if (message.kind === "progress") this.goesOn(message);
+    if (message.kind === "progress") this.showProgress(message);
     else if (message.kind === "state") this.#receiveState(message);
     else this.#receiveNumbered(message);
   }
@@ -47,7 +47,7 @@ export class Store extends Recordings {
    * Note a new request for a key: clear the error of an earlier one.
    * @param {string} key
    */
-  asked(key) {
+  noteRequest(key) {
     this.heard = performance.now();
     const run = this.shown(key);
     if (run && run.status !== "failed") Object.assign(run, { error: "", again: false });
@@ -57,7 +57,7 @@ export class Store extends Recordings {
    * Show a run's progress. A run that is being stopped keeps the status "stopping".
    * @param {{ strategy: string, run: string, phase: Activity["phase"], says: string }} message
    */
-  goesOn({ strategy: key, run, phase, says }) {
+  showProgress({ strategy: key, run, phase, says }) {
     const now = this.activity(key);
     const words =
       now?.phase === "stopping" ? { phase: now.phase, says: now.says } : { phase, says };
@@ -87,7 +87,7 @@ export class Store extends Recordings {
     for (const strategy of this.busyKeys()) {
       const now = this.activity(strategy);
       if (now?.run === run && now.phase === "paused")
-        this.goesOn({ strategy, run, phase: "decoding", says: DECODING_TEXT });
+        this.showProgress({ strategy, run, phase: "decoding", says: DECODING_TEXT });
     }
   }
 
@@ -137,7 +137,7 @@ export class Store extends Recordings {
     if (this.runs.has(message.run)) return;
     this.keep(message.strategy ?? "", createRun(message.run, message.seq, "running"));
     if (message.kind === "start")
-      this.goesOn({ ...message, phase: "decoding", says: DECODING_TEXT });
+      this.showProgress({ ...message, phase: "decoding", says: DECODING_TEXT });
   }
 
   /**

@@ -313,7 +313,7 @@ class Comparison {
   /** @param {boolean} linked */
   #send(linked) {
     const asked = this.#formValues();
-    const columns = this.#columns.map((c) => this.#withMedia(c.form.different()));
+    const columns = this.#columns.map((c) => this.#withMedia(c.form.changedForm()));
     this.#latest = { ...asked, columns };
     const link = buildFormLink(KEY, this.#latest);
     // Keep the number of a run in progress: its messages carry that number.

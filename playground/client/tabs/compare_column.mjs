@@ -170,7 +170,7 @@ export class CompareColumn {
    * @param {Run | undefined} run
    */
   #showWeights(run) {
-    const changed = Object.entries(this.form.held());
+    const changed = Object.entries(this.form.changedWeights());
     const models = run?.model?.id ? [run.model, run.assistant].filter(Boolean) : [];
     const [own, draft] = models.map(weightsSummary);
     const ways =

@@ -111,7 +111,7 @@ export class TunePlan {
     const add = createButton(
       tr("Add setting"),
       () => {
-        const { strategy, params } = form.different();
+        const { strategy, params } = form.changedForm();
         this.#columns.push(...expandGrid({ strategy, values: params }, grid.value));
         box.open = false;
         this.#drawChips();
