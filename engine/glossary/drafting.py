@@ -127,6 +127,12 @@ TERMS = (
         params=("assistant_early_exit",),
     ),
     Term(
+        "extra head",
+        "In multi-token prediction, a small layer on top of the model that guesses a later token from the "
+        "model's last state. Every head guesses one token further than the head before it.",
+        "No second model is loaded: the heads use the model's own embedding and output layer.",
+    ),
+    Term(
         "confidence threshold",
         "In drafting, the probability below which the draft model's token ends a draft. It is as given, or "
         "tuned after every round.",

@@ -85,6 +85,7 @@ class Capabilities:
         positions: how many positions the decoder has; None if they are relative.
         takes: accepted inputs besides text: image, audio.
         needs: which of them is required; None if text alone is enough.
+        heads: how many heads it has that guess further tokens (multi-token prediction).
         attention: attention implementation to load it with: sdpa if its class supports it, else eager.
     """
 
@@ -104,6 +105,7 @@ class Capabilities:
     positions: int | None = None
     takes: frozenset[str] = frozenset()
     needs: str | None = None
+    heads: int = 0
     attention: str = "sdpa"
 
     @property
@@ -143,6 +145,7 @@ def capabilities_of(model: Model) -> Capabilities:
         layers_without_state=stateless,
         names_encoder_depth=names_encoder_depth(model),
         shows_layers=_can_read_layers(model) and not types & _NO_LAYER_STATES_TYPES,
+        heads=head_count(model),
         positions=position_count(model),
         takes=frozenset() if family is None else family.takes,
         needs=None if family is None else family.needs,
@@ -177,6 +180,14 @@ def names_encoder_depth(model: Model) -> bool:
     config = model.config.get_text_config(decoder=True)
     own = getattr(config, "decoder_layers", None)
     return not config.is_encoder_decoder and own not in (None, config.num_hidden_layers)
+
+
+def head_count(model: Model) -> int:
+    """Return how many heads for further tokens the configuration names; 0 without layers of torch."""
+    if layer_stack(model) is None:
+        return 0
+    config = model.config.get_text_config(decoder=True)
+    return int(getattr(config, "num_mtp_layers", None) or 0)
 
 
 def layer_stack(model: Model) -> tuple[str, torch.nn.ModuleList] | None:

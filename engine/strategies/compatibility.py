@@ -28,6 +28,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
         "its cache cannot go back over the drafted tokens that are rejected",
     ),
     "exits": (lambda can: can.exits, "its layers cannot be left early"),
+    "heads": (lambda can: can.heads > 0, "it has no heads that guess several tokens"),
     "layers_without_state": (
         lambda can: can.layers_without_state,
         "its layers keep a running state that the draft would spoil",

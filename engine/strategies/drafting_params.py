@@ -156,6 +156,8 @@ def make_bundled_loop_chooser(drafter: str) -> ChooseLoop:
                 "sampling across tokenizers in transformers does not keep the main model's "
                 "distribution"
             )
+        elif drafter == "mtp":
+            why = "transformers cannot read heads that are stored at 8 bits"
         elif config.stop_strings:
             why = "transformers runs past a stop string that ends inside a draft"
         elif getattr(config, "assistant_confidence_schedule", CONSTANT) == ADAPTIVE:

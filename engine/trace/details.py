@@ -207,7 +207,7 @@ class DraftDetail:
     threshold: Probability | None = None
     """Adaptive confidence: the draft ended after a token less probable than this; None if constant."""
     drafter: str = ""
-    """assistant, prompt_lookup, early_exit or universal."""
+    """assistant, prompt_lookup, early_exit, mtp or universal."""
     report: DraftReport | None = None
     """On the last round: checks of the output and the measured cost."""
 

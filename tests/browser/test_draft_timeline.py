@@ -13,6 +13,7 @@ from tests.helpers.pages import finish, fits, link, run_of, select, shot, view
 PARAMS = {
     "prompt_lookup": {"max_new_tokens": 40, "plain_run": True},
     "early_exit": {"max_new_tokens": 40, "assistant_early_exit": 8, "num_assistant_tokens": 4},
+    "mtp": {"max_new_tokens": 40},
 }
 PROMPT = "Row, row, row your boat. Row, row, row your boat. Row, row,"
 
@@ -24,7 +25,7 @@ def decoded(open_page, strategy):
     return page, view(page.locator(f"#{strategy}-stage"), "draft_timeline")
 
 
-@pytest.mark.parametrize("strategy", ["prompt_lookup", *mark_nightly(["early_exit"])])
+@pytest.mark.parametrize("strategy", ["prompt_lookup", *mark_nightly(["early_exit", "mtp"])])
 def test_every_round_is_drawn_and_the_badge_tells_the_truth(same_page, strategy):
     page, timeline = decoded(same_page, strategy)
     steps = run_of(page, strategy, "steps")

@@ -335,8 +335,11 @@ def test_it_is_reported_before_and_after_it_is_merged(home, own, tmp_path, monke
     set_home(monkeypatch, home[2].parent.parent)
     after = preflight(Source.parse(str(home[0])), held)
     assert (after.where, after.revision) == ("here", home[2].name)
-    for field in (*same, "cannot_serve", "chat_template"):
+    for field in (*same, "chat_template"):
         assert getattr(before, field) == getattr(base, field) == getattr(after, field), field
+    # The sentences name the model.
+    refused = [set(found.cannot_serve) for found in (before, base, after)]
+    assert refused == [{"mtp"}] * 3
     change_config(own, base_model_name_or_path="no/base")
     unknown = preflight(Source.parse(str(own)))
     assert unknown.cannot_serve is None

@@ -23,6 +23,7 @@ from engine.models.meta_model import CONSTRUCTION_LOCK
 from engine.models.model_views import special_ids_config
 from engine.sources.source import Source
 from engine.strategies.compatibility import incompatibility_reason
+from tests.helpers.heads import with_heads
 from tests.helpers.models import IDS, fresh_model, native, set_weights, tiny_llama
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import failed, finished
@@ -217,7 +218,7 @@ def test_which_states_continue_over_several_tokens_and_come_back(name):
 )
 def test_tiny_vocabularies(strategy, size):
     ids = {"vocab_size": size, "bos_token_id": 0, "eos_token_id": None, "pad_token_id": None}
-    target = LoadedModel(tiny_llama(4, seed=1, **ids), None, "tiny")
+    target = LoadedModel(with_heads(tiny_llama(4, seed=1, **ids)), None, "tiny")
     draft = LoadedModel(tiny_llama(1, seed=2, **ids), None, "draft")
     params = {"max_new_tokens": 4}
     params |= {"assistant_early_exit": 2} if strategy == "early_exit" else {}

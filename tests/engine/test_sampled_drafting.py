@@ -12,17 +12,18 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper
 from engine.loops.drafting import assisted, lossless_check
 from engine.loops.drafting.assistant import AssistantDrafter, EarlyExitDrafter
 from engine.loops.drafting.drafter import RunContext
+from engine.loops.drafting.mtp import MtpDrafter
 from engine.loops.drafting.named_drafters import ModelWithTokenizer
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
 from engine.loops.drafting.universal import IntersectionDrafter
-from tests.helpers.chains import Alphabet, Chain, LayeredChain, Quick, p_of_steps
+from tests.helpers.chains import Alphabet, Chain, ChainHeads, LayeredChain, Quick, p_of_steps
 
 VOCAB = 8
 FEW, MANY = 3_000, 20_000
 LENGTH = 50
 """Draws of one run; every run begins anew."""
 SCALE = 0.7
-DRAFTERS = ("speculative", "universal_assisted", "early_exit", "prompt_lookup")
+DRAFTERS = ("speculative", "universal_assisted", "early_exit", "prompt_lookup", "mtp")
 SETTINGS = {
     "plain": {"assistant_confidence_threshold": 0.0},
     "unsure": {"assistant_confidence_threshold": 0.3, "num_assistant_tokens_schedule": "heuristic"},
@@ -55,6 +56,7 @@ def context_of(drafter: str, settings: str) -> tuple[RunContext, Any]:
         "universal_assisted": lambda run: IntersectionDrafter(run, speaker, other),
         "early_exit": EarlyExitDrafter,
         "prompt_lookup": PromptLookupDrafter,
+        "mtp": lambda run: MtpDrafter(run, ChainHeads(first + third, 3)),
     }
     return context, make[drafter]
 
@@ -94,7 +96,7 @@ def test_many_drawn_texts_have_the_targets_distribution(drafter, settings):
     assert p_of(drafter, settings, MANY) > 0.001
 
 
-@pytest.mark.parametrize("drafter", ["speculative", "universal_assisted", "early_exit"])
+@pytest.mark.parametrize("drafter", ["speculative", "universal_assisted", "early_exit", "mtp"])
 def test_a_residual_that_is_left_out_is_caught_by_the_few(drafter, monkeypatch):
     monkeypatch.setattr(assisted, "residual_distribution", lambda p, q: p)
     assert p_of(drafter, "plain", FEW) < 1e-6

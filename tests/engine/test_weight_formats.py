@@ -17,6 +17,7 @@ from engine.models import loading
 from engine.sources.catalogue import MODEL_DIR
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed
+from tests.helpers.heads import with_heads
 from tests.helpers.models import tiny_llama
 from tests.helpers.references import expected, params_of
 from tests.helpers.runs import failed, finished
@@ -58,7 +59,9 @@ def folders(tmp_path_factory):
     place = tmp_path_factory.mktemp("held")
     wide = {"vocab_size": 4096, "eos_token_id": 0, "hidden_size": 64, "intermediate_size": 128}
     for name, layers, seed in (("target", 4, 1), ("draft", 2, 2)):
-        tiny_llama(layers, seed=seed, **wide).save_pretrained(place / name)
+        with_heads(tiny_llama(layers, seed=seed, **wide), place / name).save_pretrained(
+            place / name
+        )
         for file in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(MODEL_DIR / "storyteller" / file, place / name)
     return str(place / "target"), str(place / "draft")

@@ -46,6 +46,8 @@ CASES = {
     "prompt_lookup": ("prompt_lookup", {}),
     "prompt_lookup, sampled": ("prompt_lookup", {"do_sample": True, "top_k": 0}),
     "early_exit": ("early_exit", {"assistant_early_exit": 3}),
+    "mtp": ("mtp", {}),
+    "mtp, sampled": ("mtp", {"do_sample": True, "top_k": 0}),
     "universal_assisted": ("universal_assisted", {"max_new_tokens": 6}),
     "watermark, green": ("watermark", {"top_k": 0}),
     "watermark, SynthID": ("watermark", {"scheme": "synthid", "keys": [3, 1, 4, 1, 5]}),

@@ -55,7 +55,7 @@ class _Generates:
 
 
 class Chain(_Generates):
-    """A model whose logits are the rows of a (vocab, vocab) table."""
+    """A model whose logits, and states, are the rows of a (vocab, vocab) table."""
 
     base_model_prefix = "model"
 
@@ -63,9 +63,31 @@ class Chain(_Generates):
         self.config, self.table = _config(len(table)), table
 
     def forward(self, input_ids: torch.Tensor, **kwargs: Any) -> Any:
-        return types.SimpleNamespace(logits=self.table[input_ids])
+        logits = self.table[input_ids]
+        return types.SimpleNamespace(logits=logits, hidden_states=(logits,))
 
     __call__ = forward
+
+
+class ChainHeads:
+    """Heads that guess the next token from the last one alone, by a table; they store nothing."""
+
+    def __init__(self, table: torch.Tensor, count: int) -> None:
+        self.config, self.table, self.layers = _config(len(table), count), table, range(count)
+
+    def forward_layer(
+        self,
+        k: int,
+        states: torch.Tensor,
+        places: torch.Tensor,
+        cache: Any,
+        input_ids: torch.Tensor,
+    ) -> torch.Tensor:
+        assert states.shape[1] == places.shape[1] == input_ids.shape[1]
+        return self.table[input_ids]
+
+    def _project_to_logits(self, states: torch.Tensor) -> torch.Tensor:
+        return states
 
 
 class _Layer(nn.Module):

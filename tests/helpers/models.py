@@ -16,6 +16,7 @@ import transformers
 
 from engine.models.loading import LoadedModel
 from engine.sources.catalogue import MODEL_DIR
+from tests.helpers.heads import with_heads
 
 VOCAB = 97
 _GOLDEN = Path(__file__).parents[1] / "golden" / "transformers_4_55_outputs.json.gz"
@@ -108,8 +109,9 @@ def fresh_model(name: str) -> Any:
 
 @cache
 def golden_model(name: str) -> LoadedModel:
-    """Return a shared tiny model without a tokenizer."""
-    return LoadedModel(fresh_model(name), None, name)
+    """Return a shared tiny model without a tokenizer; llama has heads."""
+    model = fresh_model(name)
+    return LoadedModel(with_heads(model) if name == "llama" else model, None, name)
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 from tokenizers import AddedToken
 
 from engine.models.loading import LoadedModel
+from tests.helpers.heads import with_heads
 from tests.helpers.models import tiny_llama
 from tests.helpers.tokenizers import make_sentencepiece, make_tokenizer
 
@@ -216,7 +217,7 @@ def talker(family: str = "chatml", layers: int = 6, seed: int = 4) -> LoadedMode
     tokenizer = tokenizer_of_family(family)
     ids = {"bos_token_id": 1, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": 0}
     settings = {"max_position_embeddings": 1024, **ids}
-    model = tiny_llama(layers, vocab_size=len(tokenizer), seed=seed, **settings)
+    model = with_heads(tiny_llama(layers, vocab_size=len(tokenizer), seed=seed, **settings))
     return LoadedModel(model, tokenizer, f"tiny-{family}")
 
 

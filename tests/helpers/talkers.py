@@ -6,6 +6,7 @@ from functools import cache
 
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
+from tests.helpers.heads import with_heads
 from tests.helpers.models import tiny_llama
 from tests.helpers.tokenizers import speaker_of, tokenizer_of
 
@@ -17,7 +18,7 @@ def target() -> LoadedModel:
     """A tiny model with a tokenizer, deep enough to be left early."""
     tokenizer = tokenizer_of("sentencepiece")
     ids = {"bos_token_id": 1, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": 0}
-    model = tiny_llama(6, vocab_size=len(tokenizer), seed=4, **ids)
+    model = with_heads(tiny_llama(6, vocab_size=len(tokenizer), seed=4, **ids))
     return LoadedModel(model, tokenizer, "tiny")
 
 

@@ -13,6 +13,7 @@ import transformers
 
 from engine.models.loading import LoadedModel
 from engine.models.model_views import special_ids_config
+from tests.helpers.heads import HEADED, with_heads
 from tests.helpers.models import IDS, weight_of
 
 LINEAR = ["linear_attention", "full_attention"] * 2
@@ -81,6 +82,8 @@ class Kind:
     recomputes: bool = True
 
 
+HEADS = frozenset({"mtp"})
+"""What needs heads, which not every tiny model has."""
 DRAFTING = frozenset({"speculative", "prompt_lookup", "early_exit", "universal_assisted"})
 DECODER_ONLY = frozenset({"speculative", "early_exit", "universal_assisted", "dola"})
 EXIT = frozenset({"early_exit"})
@@ -89,6 +92,8 @@ EXIT = frozenset({"early_exit"})
 def _kind(config: str, **more: Any) -> Kind:
     facts = {n: more.pop(n) for n in ("model", "refuses", "by_day", "recomputes") if n in more}
     facts.setdefault("model", config.removesuffix("Text") + "ForCausalLM")
+    if config not in HEADED:
+        facts["refuses"] = facts.get("refuses", frozenset()) | HEADS
     return Kind(config, more, **facts)
 
 
@@ -294,7 +299,7 @@ def make_model(kind: Kind, seed: int = 0, noise: float = 0.0) -> Any:
                 p.copy_(0.35 * (weight_of(place, p, seed) + noise * weight_of(place, p, seed + 1)))
     # Some configurations set defaults for generate(), which a run never inherits.
     model.generation_config = special_ids_config(model)
-    return model
+    return with_heads(model) if kind.config in HEADED else model
 
 
 @lru_cache(maxsize=4)

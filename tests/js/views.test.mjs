@@ -148,7 +148,7 @@ test("layers: the map grows with the steps", async () => {
   }
 });
 
-for (const name of ["prompt_lookup-1", "early_exit-1", "speculative-1"])
+for (const name of ["prompt_lookup-1", "early_exit-1", "speculative-1", "mtp-1"])
   test(`${name}: every round is drawn, and the badge says what was checked`, async () => {
     const { all, text, trace } = await drawn(name, "draft_timeline");
     const { steps } = trace;
@@ -161,6 +161,14 @@ for (const name of ["prompt_lookup-1", "early_exit-1", "speculative-1"])
     const pace = (sum(steps.map(({ emit }) => emit.length)) / steps.length).toFixed(2);
     assert.ok(text(".dt-cost").includes(`tokens per pass ${pace}`), text(".dt-cost"));
   });
+
+test("drafts: the bars of a round name the extra heads, and no second model", async () => {
+  const { text, select, trace } = await drawn("mtp-1", "draft_round");
+  const step = trace.steps.find(({ detail }) => detail.tokens.length);
+  await select(step.index);
+  assert.match(text(".dt-pass"), /extra heads/);
+  assert.doesNotMatch(text(".dt-pass"), /draft model/);
+});
 
 test("drafts: a click on a kept guess shows that word, and a refused one is no word of the text", async () => {
   const { all, texts, run, select, trace } = await drawn("speculative-1", "strip", "draft_round");

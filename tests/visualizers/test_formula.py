@@ -62,14 +62,16 @@ DECIDES = {
     "speculative": {"match", "speed_up"},
     "early_exit": {"match", "speed_up"},
     "prompt_lookup": {"match"},
+    "mtp": {"match"},
     "universal_assisted": {"speed_up"},
 }
 OTHERWISE = {
     "speculative-4": "sampled: nothing has to match",
+    "mtp-3": "sampled: nothing has to match",
     "watermark-5": "SynthID has no list",
 }
 """Recordings that decide in another way than their strategy's others."""
-DRAFTED = ("speculative", "early_exit", "prompt_lookup", "universal_assisted")
+DRAFTED = ("speculative", "early_exit", "prompt_lookup", "mtp", "universal_assisted")
 
 
 def series(a, length):

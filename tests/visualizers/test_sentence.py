@@ -96,7 +96,7 @@ def test_layers_name_the_last_layers_favourite():
             assert gained[step.emit[0]] > gained.get(best, -math.inf)
 
 
-@pytest.mark.parametrize("name", ["speculative-1", "prompt_lookup-1", "early_exit-1"])
+@pytest.mark.parametrize("name", ["speculative-1", "prompt_lookup-1", "early_exit-1", "mtp-1"])
 def test_a_round_counts_what_was_guessed_and_kept(name):
     trace, found = sentences(name)
     for step, sentence in zip(trace.steps, found, strict=True):

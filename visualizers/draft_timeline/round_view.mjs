@@ -45,8 +45,12 @@ function guessRow(run, { token_id: id, p, q, status }, on, select) {
  * @param {Run} run
  * @param {DraftDetail} detail
  */
-const drafterName = (run, { exit_layer: layer }) =>
-  layer ? tr("layer {n} of {total}", { n: layer, total: run.model.layers }) : tr("draft model");
+function drafterName(run, { drafter, exit_layer: layer }) {
+  if (drafter === "mtp") return tr("extra heads");
+  return layer
+    ? tr("layer {n} of {total}", { n: layer, total: run.model.layers })
+    : tr("draft model");
+}
 
 /**
  * The guesses of a round, or a sentence where there are none.

@@ -82,9 +82,19 @@ export function describeToken(run, token, kind) {
   });
   if (token.p === undefined) return name;
   const target = tr("{name}. The main model's p = {p}", { name, p: formatOptional(token.p) });
-  const draft =
-    token.q === null ? "" : tr(", the draft model's q = {q}", { q: formatOptional(token.q) });
-  return `${target}${draft}${judgementText(run, token)}`;
+  return `${target}${draftText(run, token)}${judgementText(run, token)}`;
+}
+
+/**
+ * @param {Run} run
+ * @param {JudgedToken} token
+ */
+function draftText(run, { q }) {
+  if (q === null) return "";
+  const said = { q: formatOptional(q) };
+  return run.strategy === "mtp"
+    ? tr(", the extra heads' q = {q}", said)
+    : tr(", the draft model's q = {q}", said);
 }
 
 /**
@@ -122,6 +132,7 @@ export function proposalText(run, d) {
       total: run.model.layers,
       ...said,
     });
+  if (d.drafter === "mtp") return tr("The extra heads proposed {tokens} {passes} ({took}).", said);
   return tr("The draft model proposed {tokens} {passes} ({took}).", said);
 }
 

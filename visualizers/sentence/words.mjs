@@ -75,6 +75,7 @@ const GUESSES = {
     tr("It copied {count} words from the text before."),
   ],
   early_exit: [tr("Layer {layer} guessed 1 word."), tr("Layer {layer} guessed {count} words.")],
+  mtp: [tr("The extra heads guessed 1 word."), tr("The extra heads guessed {count} words.")],
 };
 
 // Who guessed -> a guess that was kept.
@@ -83,6 +84,7 @@ const KEPT_GUESSES = {
   assistant: tr("The draft model guessed {word}, and the main model kept it."),
   prompt_lookup: tr("{word} was copied from the text before, and the main model kept it."),
   early_exit: tr("Layer {layer} guessed {word}, and the main model kept it."),
+  mtp: tr("The extra heads guessed {word}, and the main model kept it."),
 };
 
 /** @type {Record<string, string>} */

@@ -60,7 +60,8 @@ def assisted_loop(
     """
     rules = logits_processor, generation_config, generator, stopping_criteria
     context = RunContext(model, input_ids, *rules)
-    drafter, target = make_drafter(context), TargetForward(model, model_kwargs)
+    drafter = make_drafter(context)
+    target = TargetForward(model, model_kwargs, shows_states=drafter.reads_states)
     rounds, finished = RoundWriter(recorder, context, drafter, target), False
     weight = getattr(generation_config, "assistant_ensemble_weight", None)
     while not finished:
@@ -78,6 +79,8 @@ def assisted_loop(
         if not finished:
             target.rewind(len(guess.tokens), len(emitted))
         drafter.learn_outcome(len(emitted) - 1, len(guess.tokens))
+        if drafter.reads_states:
+            drafter.learn_states(*target.verified_states(len(guess.tokens), len(emitted)))
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
         yield rounds.make_step(guess, outcome, emitted)
     yield from rounds.measure(after, input_ids)
@@ -99,7 +102,10 @@ class TargetForward:
         ModelError: the model's cache can neither be cropped nor restored.
     """
 
-    def __init__(self, model: Model, model_kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, model: Model, model_kwargs: dict[str, Any], *, shows_states: bool = False
+    ) -> None:
+        self.shows_states = shows_states
         self.model, self.model_kwargs, self.first_kwargs = model, model_kwargs, dict(model_kwargs)
         self.first, self.saved, self.passes = True, None, 0
         found = find_cache(model_kwargs) if model_kwargs["use_cache"] else None
@@ -149,8 +155,15 @@ class TargetForward:
         # Only the drafted positions and the one before them need logits.
         if "logits_to_keep" in inputs:
             inputs["logits_to_keep"] = drafted + 1
+        if self.shows_states:
+            inputs["output_hidden_states"] = -1  # 5.23 keeps the last layer's alone
         self.outputs = model(**inputs, return_dict=True)
         self.first, self.passes = False, self.passes + 1
+
+    def verified_states(self, drafted: int, emitted: int) -> tuple[torch.Tensor, int]:
+        """Return the (1, n, width) last states of the pass up to the verified length, and that length."""
+        excess, states = drafted + 1 - emitted, self.outputs.hidden_states[-1]
+        return states[:, : states.shape[1] - excess], self.candidate.shape[1] - excess
 
     @ModelCall(FORWARD_PASS)
     def rewind(self, drafted: int, emitted: int) -> None:

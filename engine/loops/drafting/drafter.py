@@ -87,6 +87,12 @@ class Drafter:
 
     name = ""
     note = ""
+    reads_states = False
+    """Whether it drafts from the target's last states: the loop then calls ``learn_states``."""
+
+    def learn_states(self, states: torch.Tensor, length: int) -> None:
+        """Receive the (1, n, width) last states of the n verified tokens up to a length."""
+        del states, length
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return the draft that follows ``input_ids`` (1, length)."""

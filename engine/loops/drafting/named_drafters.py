@@ -13,6 +13,7 @@ from engine.loops.drafting.assistant import AssistantDrafter, EarlyExitDrafter
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.confidence import CONSTANT
 from engine.loops.drafting.drafter import Drafter, RunContext
+from engine.loops.drafting.mtp import MtpDrafter
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
 from engine.loops.drafting.universal import IntersectionDrafter, ReencodingDrafter
 from engine.loops.recorder import Recorder
@@ -23,6 +24,7 @@ from engine.models.model_types import (
     StoppingCriteria,
     Tokenizer,
 )
+from engine.models.mtp_heads import load_heads
 from engine.models.text import Pieces
 from engine.trace.records import Step
 
@@ -80,7 +82,7 @@ def drafted_loop(
         generation_config: ``do_sample``, the budget and the draft settings.
         recorder: records every round.
         generator: the run's random generator.
-        drafter: speculative, prompt_lookup, early_exit or universal_assisted.
+        drafter: speculative, prompt_lookup, early_exit, mtp or universal_assisted.
         assistant_confidence_schedule: constant or adaptive (speculative).
         assistant_model: the draft model, if the drafter needs one.
         tokenizer: the target's tokenizer (universal_assisted).
@@ -123,6 +125,8 @@ def _make_drafter(
 ) -> Drafter:
     if name == "speculative":
         return AssistantDrafter(context, draft.model, confidence=confidence)
+    if name == "mtp":
+        return MtpDrafter(context, load_heads(context.model))
     if name == "universal_assisted":
         kind = IntersectionDrafter if context.do_sample else ReencodingDrafter
         return kind(context, target, draft)

@@ -14,6 +14,7 @@ from engine.export.verify import parse_printed_ids
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from tests.helpers.exported import run_scripts, written
+from tests.helpers.heads import with_heads
 from tests.helpers.models import fresh_model
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -61,6 +62,7 @@ def folders(tmp_path_factory):
     models = {}
     for name in ("llama", "llama_draft", "t5", "RecurrentGemma", "Qwen3Next"):
         model = made(name) if name in KINDS else fresh_model(name)
+        model = with_heads(model, place / name) if name == "llama" else model
         model.save_pretrained(place / name)
         models[name] = LoadedModel(model, None, str(place / name))
     return models
