@@ -16,6 +16,7 @@ from engine.analysis.generate_outputs_flags import (
 )
 from engine.errors import EngineError, ModelError
 from engine.messages import join_words
+from engine.model_code import PROPERTIES, ModelCall
 from engine.models import meta_model as descriptions
 from engine.models.loading import LoadedModel, find_recorded_model
 from engine.settings import SETTINGS
@@ -138,6 +139,7 @@ def _format_megabytes(size: int) -> str:
     return f"{size / 1e6:.3g}" if size < 1e8 else f"{size / 1e6:.0f}"
 
 
+@ModelCall(PROPERTIES)
 def _output_dimensions(trace: Trace, model: LoadedModel | None) -> _Dimensions:
     loaded = model or find_recorded_model(trace.model)
     config, cached = _config_and_cache(trace, loaded)

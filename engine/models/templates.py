@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
+from engine.model_code import TOKENIZER, ModelCall
 from engine.models.bounded_processes import render_template
 from engine.models.model_types import Tokenizer
 from engine.models.text import common_prefix_length
@@ -333,6 +334,7 @@ def _yield_strings(value: object) -> Iterator[str]:
             yield from _yield_strings(item)
 
 
+@ModelCall(TOKENIZER)
 def _control_token_patterns(
     tokenizer: Tokenizer, source: str
 ) -> tuple[re.Pattern[str], re.Pattern[str]]:

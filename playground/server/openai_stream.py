@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
@@ -11,12 +12,12 @@ from starlette.requests import Request
 from engine import DecodeRequest
 from engine.messages import to_json
 from engine.run.decoding import trace_of
-from engine.run.visitor import VISITOR
+from engine.run.visitor import VISITOR, Visitor
 from engine.serving import decode
 from engine.settings import SETTINGS
 from engine.trace.events import Event, Failed, Finished, Started, StepRecorded, TextDelta
 from engine.trace.records import Trace
-from playground.jobs.zerogpu import server_threads
+from playground.jobs.zerogpu import on_gpu, server_threads
 from playground.server.openai_request import OpenAIRequest
 from playground.server.openai_response import (
     Envelope,
@@ -61,10 +62,8 @@ async def stream_events(
         DisconnectedError: the program has closed its connection.
     """
     await to_thread.run_sync(lazy_imports.wait_until_loaded, limiter=_READERS)
-    VISITOR.set(visitor_from_request(request))
-    run = decode(run_request)
+    batches = _decode_on_gpu()(run_request, visitor_from_request(request), interval_s)
     try:
-        batches = run.batches(interval_s, _POLL_S)
         while (
             batch := await to_thread.run_sync(next, batches, None, limiter=_READERS)
         ) is not None:
@@ -72,7 +71,24 @@ async def stream_events(
                 raise DisconnectedError
             yield batch
     finally:
+        batches.close()
+
+
+def _decode_batches(
+    run_request: DecodeRequest, visitor: Visitor, interval_s: float
+) -> Generator[list[Event], None, None]:
+    """Decode a run and yield its events in batches; closing it ends the run."""
+    VISITOR.set(visitor)
+    run = decode(run_request)
+    try:
+        yield from run.batches(interval_s, _POLL_S)
+    finally:
         run.close()
+
+
+@cache
+def _decode_on_gpu() -> Callable[..., Generator[list[Event], None, None]]:
+    return on_gpu(_decode_batches)
 
 
 async def decode_all(openai_request: OpenAIRequest, request: Request) -> list[Trace]:

@@ -52,6 +52,13 @@ def written():
     return write(80)
 
 
+def test_special_tokens_in_a_text_are_read_as_the_form_says():
+    text = "Lily went to the park.<|endoftext|>She saw a dog and a cat there."
+    parsed, spelled = (judge(text, params={"special_tokens": name}) for name in ("", "text"))
+    scored = [len(re.findall("class='wm-tok (?:red|green)'", html)) for html in (parsed, spelled)]
+    assert scored[0] < scored[1]
+
+
 def test_the_marked_text_is_found_and_the_plain_one_is_not(written):
     pair, text, verdict = (written[-1][name] for name in ("pair", "text", "judged"))
     assert "perplexity ×" in pair
