@@ -77,6 +77,7 @@ def run_teacher_forced(
 def is_causal(loaded: LoadedModel) -> bool:
     """Return False if a later token changes an earlier logit, as in a model that fills masks.
 
+    Every step may also read a token that generate() adds and the next step replaces, such as a mask.
     One pass over a text then says nothing of the steps that wrote it. Measured on first use, with two
     short passes; the caller must have its turn.
 
@@ -94,6 +95,8 @@ def _measure_causality(loaded: LoadedModel) -> bool:
     ids = [(1 + i % max(1, size - 1)) % size for i in range(count)]
     passes: list[torch.Tensor] = []
     try:
+        if not loaded.is_encoder_decoder and _reads_more_than(loaded, ids):
+            return False
         with torch.no_grad():
             for last in (ids[0], ids[1]):
                 # The last new id is no input, so the one before it differs.
@@ -108,6 +111,16 @@ def _measure_causality(loaded: LoadedModel) -> bool:
     # Quantised weights may scale all rows of a pass together.
     tolerance = _TOLERANCE if exact else _ROUGH_TOLERANCE
     return not bool((one - other).abs().max() > tolerance * one.abs().max())
+
+
+def _reads_more_than(loaded: LoadedModel, ids: list[int]) -> bool:
+    """Return whether generate() adds tokens of its own to a step's input."""
+    given = torch.tensor([ids], device=loaded.device)
+    inputs = loaded.model.prepare_inputs_for_generation(
+        given, attention_mask=torch.ones_like(given), use_cache=False, is_first_iteration=True
+    )
+    read = inputs.get("input_ids")
+    return read is not None and read.shape[1] > given.shape[1]
 
 
 def teacher_forced_inputs(

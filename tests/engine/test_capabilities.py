@@ -265,16 +265,16 @@ def test_fewer_sequences_than_asked_are_a_note():
     )
 
 
-@pytest.fixture
-def filler():
-    """An XLM that fills masks: every place reads the whole text."""
+@pytest.fixture(params=[False, True], ids=["reads all", "reads a mask"])
+def filler(request):
+    """An XLM: every place reads the whole text, or those before it and, in a step, a mask behind it."""
     config = transformers.XLMConfig(
         vocab_size=97,
         emb_dim=32,
         n_layers=2,
         n_heads=4,
         max_position_embeddings=128,
-        causal=False,
+        causal=request.param,
         n_langs=1,
         bos_index=0,
         eos_index=1,
