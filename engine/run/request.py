@@ -261,9 +261,8 @@ def fit_to_model(checked: CheckedRequest, loaded: LoadedModel) -> CheckedRequest
     for name in _ID_FIELDS:
         _check_vocabulary(name, getattr(config, name, None), loaded.vocab_size)
     _check_guidance(config, loaded)
-    top_k = getattr(config, "top_k", 0)
     # TopKLogitsWarper would lower it to the vocabulary without a word.
-    if top_k > loaded.vocab_size:
+    if (top_k := getattr(config, "top_k", 0)) > loaded.vocab_size:
         notes.append(
             Message(
                 "top_k = {k} is above the vocabulary of {n}: it is off.",
