@@ -20,6 +20,7 @@ TITLES = {
     "recording": "The record beside generate()",
     "beams": "Beam search beside generate()",
     "assisted": "Drafting beside transformers' assisted generation",
+    "drafting": "Ways to draft, side by side",
     "strategies": "Contrastive search and DoLa beside greedy search",
     "structured_output": "Structured output",
     "dial_map": "Dial maps",

@@ -20,7 +20,8 @@ class DiffusionRule:
     """How the places are filled.
 
     Attributes:
-        steps: forward passes for the whole text; with an entropy bound, the most passes.
+        steps: forward passes for the whole text, at least one for every block; with an entropy bound,
+            the most passes.
         block_length: places that are filled before the next ones; 0 is the whole text.
         remasking: one of REMASKING.
         entropy_bound: nats that the places of one step may leave open together.
@@ -88,13 +89,13 @@ def fill_places(
 
 
 def _share_steps(steps: int, lengths: list[int]) -> list[int]:
-    """Return the passes of every block: in proportion to its places, at least 1, at most its places."""
+    """Return the passes of every block: one, and a share of the others by its places; at most its places."""
     shares: list[int] = []
-    total, seen = sum(lengths), 0
+    total, seen, others = sum(lengths), 0, steps - len(lengths)
     for length in lengths:
         before, seen = seen, seen + length
-        share = round(steps * seen / total) - round(steps * before / total)
-        shares.append(min(length, max(1, share)))
+        share = round(others * seen / total) - round(others * before / total)
+        shares.append(min(length, 1 + share))
     return shares
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -110,12 +111,13 @@ def fill_text(
         Every step as it is made, then the whole record.
 
     Raises:
-        ParameterError: the prompt or a parameter is not allowed.
+        ParameterError: the prompt or a parameter is not allowed, or there are fewer steps than blocks.
         ModelError: the model's files are damaged.
     """
     config: DiffusionConfig = build_config(DiffusionConfig, params or {}, "masked_diffusion")
     loaded = load_diffusion_model()
     given = _encode_prompt(loaded, prompt, config.max_new_tokens)
+    _check_steps(config, given.count(loaded.mask_id))
     ids, steps, started = torch.tensor(given), [], time.perf_counter()
     rule = DiffusionRule(
         config.steps,
@@ -165,6 +167,20 @@ def _encode_prompt(loaded: DiffusionModel, prompt: str, new: int) -> list[int]:
             ),
         )
     return ids
+
+
+def _check_steps(config: DiffusionConfig, hidden: int) -> None:
+    blocks = math.ceil(hidden / (config.block_length or hidden))
+    if config.steps < blocks:
+        raise ParameterError(
+            "steps",
+            config.steps,
+            Message(
+                "it must be at least {n}, one for every block of {length} places",
+                n=blocks,
+                length=config.block_length,
+            ),
+        )
 
 
 def _to_step(made: Pass, elapsed_s: float) -> DiffusionStep:

@@ -11,7 +11,7 @@ from typing import Any
 from engine.errors import TraceError
 from engine.settings import SETTINGS
 from engine.trace import checks
-from engine.trace.json_io import read_value, to_dict
+from engine.trace.json_io import read_trace_file, read_value, to_dict
 from engine.trace.records import ModelInfo
 from engine.trace.value_types import Probability, Seconds, TokenId
 
@@ -110,12 +110,7 @@ def load(path: str | Path) -> DiffusionTrace:
     Raises:
         TraceError: it cannot be read, or is no valid record.
     """
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(SETTINGS.max_trace_bytes + 1)
-    except OSError as error:
-        raise TraceError("The trace file cannot be read: {why}.", why=error.strerror) from None
-    return loads(data)
+    return loads(read_trace_file(path))
 
 
 def loads(data: bytes | str) -> DiffusionTrace:

@@ -193,7 +193,7 @@ def test_a_typed_word_outside_the_candidates_is_worth_what_the_model_gave_to_it(
         (word, score_typed_text(trace, at, word))
         for word in ("played", "loved", "ran", "saw", "jumped", "sat")
     )
-    word, odds = next((w, o) for w, o in tried if o.token_id not in known and not o.said)
+    word, odds = next((w, o) for w, o in tried if o.token_id not in known and not o.note)
     box.get_by_label("Type the next token").fill(word)
     page.keyboard.press("Enter")
     expect(box.locator(".pd-status")).to_contain_text(f"You said “{odds.name}”: the model gave it")

@@ -101,6 +101,14 @@ def test_guesses_that_change_are_counted_until_they_are_written():
     assert counted[place] == sum(a != b for a, b in itertools.pairwise(seen)) > 0
 
 
+@pytest.mark.parametrize("block_length", [1, 4, 7, 9])
+def test_no_more_passes_are_made_than_steps(block_length):
+    blocks = -(-20 // block_length)
+    for steps in range(blocks, 21):
+        trace = fill(max_new_tokens=20, steps=steps, block_length=block_length)
+        assert blocks <= len(trace.steps) <= steps
+
+
 def test_the_command_prints_every_step_and_a_file_replays_it(tmp_path, capsys):
     file = tmp_path / "filled.json"
     words = ["fill", "--prompt", "The dog {4} home.", "--set", "steps=2", "--seed", "5"]
@@ -118,6 +126,11 @@ def test_the_command_prints_every_step_and_a_file_replays_it(tmp_path, capsys):
         ("{0}", {}, "it must hide 1 to 256 tokens"),
         ("{400}", {}, "it must hide 1 to 256 tokens"),
         (PROMPT, {"steps": 0}, "a whole number from 1"),
+        (
+            PROMPT,
+            {"steps": 3, "block_length": 10},
+            "it must be at least 4, one for every block of 10",
+        ),
         (PROMPT, {"remasking": "none"}, "one of low_confidence, random, entropy_bound"),
         (PROMPT, {"top_k": 3}, "no such parameter"),
     ],

@@ -48,7 +48,7 @@ def hub(tmp_path, monkeypatch):
 
 def limited(monkeypatch, **limits):
     """Set limits for whatever of the engine is asked."""
-    for module in (flights, hubs, sizes, source, flights.holding):
+    for module in (flights, hubs, sizes, source, flights.model_weights):
         settings = dataclasses.replace(module.SETTINGS, **limits)
         monkeypatch.setattr(module, "SETTINGS", settings)
 

@@ -50,7 +50,7 @@ def test_a_candidate_that_is_typed_has_what_the_step_recorded_of_it(name):
             if odds.token_id != candidate.token_id:
                 continue
             assert odds.logprob == pytest.approx(candidate.raw_logprob, abs=CLOSE)
-            assert (odds.rank, odds.said) == (candidate.rank, "")
+            assert (odds.rank, odds.note) == (candidate.rank, "")
             compared += 1
     assert compared > 9
 
@@ -66,7 +66,7 @@ def test_a_text_outside_the_candidates_has_what_the_model_says_of_it():
     assert odds.token_id not in {c.token_id for c in step.candidates}
     assert odds.logprob == pytest.approx(float(logprobs[odds.token_id]), abs=CLOSE)
     assert odds.rank == int((logprobs > logprobs[odds.token_id]).sum())
-    assert "this is about the first" in odds.said
+    assert "this is about the first" in odds.note
     assert model.tokenizer("helicopter")["input_ids"][0] != odds.token_id or odds.name[0] != "·"
 
 

@@ -170,7 +170,7 @@ def test_only_runs_that_need_a_loop_bring_one():
         own = find_bundled_loop(strategy, strategy.config())
         if strategy.moved_to:
             assert own.loop is strategy.loop
-        elif own is not None:
+        elif own is not None and name != "mtp":  # generate() writes its text, but without the heads
             assert not generate_alone_gives(name), name
 
 

@@ -1,0 +1,76 @@
+"""Ways to draft, side by side: a draft model, heads, early exit and prompt lookup beside greedy search.
+
+All write the same text, so they differ in the passes of Storyteller and in CPU seconds alone. The openings are
+the first twelve words of thirty stories that neither Storyteller nor its drafts were trained on
+(`training.corpus.is_held_out`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import torch
+
+from benchmarks.about import ROOT
+from benchmarks.assisted import LENGTHS, LOOKUP, ours
+from benchmarks.figures import Figure, tell
+from engine import LoadedModel, load
+
+OPENINGS = (ROOT / "benchmarks" / "openings.txt").read_text("utf-8").splitlines()
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "draft model, 3 tokens": ("speculative", {**LENGTHS, "num_assistant_tokens": 3}),
+    "draft model, 6 tokens": ("speculative", LENGTHS),
+    "three heads": ("mtp", {}),
+    "early exit after layer 4, 3 tokens": (
+        "early_exit",
+        {**LENGTHS, "num_assistant_tokens": 3, "assistant_early_exit": 4},
+    ),
+    "prompt lookup": ("prompt_lookup", LOOKUP),
+}
+"""What is measured: a strategy with its parameters."""
+
+
+def measure_round(
+    target: LoadedModel, strategy: str, params: dict[str, Any], tokens: int
+) -> tuple[float, float, list[tuple[int, ...]]]:
+    """Return tokens per pass, CPU seconds of all threads, and the new tokens of every opening."""
+    draft = load("storyteller-draft") if strategy == "speculative" else None
+    made, passes, started = [], 0, time.process_time()
+    for opening in OPENINGS:
+        _, trace = ours(strategy, target, draft, opening, {"max_new_tokens": tokens, **params})
+        made.append(trace.outputs[0].token_ids)
+        passes += len(trace.steps)
+    return sum(map(len, made)) / passes, time.process_time() - started, made
+
+
+def main() -> None:
+    """Print a card for people and one JSON line last."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=60)
+    arguments = parser.parse_args()
+    target = load("storyteller")
+    per_pass: dict[str, float] = {}
+    costs: dict[str, list[float]] = {way: [] for way in WAYS}
+    for number in range(arguments.rounds + 1):
+        _, plain_s, expected = measure_round(target, "greedy", {}, arguments.tokens)
+        for way, (strategy, params) in WAYS.items():
+            per_pass[way], seconds, made = measure_round(target, strategy, params, arguments.tokens)
+            assert made == expected, way
+            if number:  # the first round warms everything up
+                costs[way].append(plain_s / seconds)
+    figures: list[Figure] = []
+    for way in WAYS:
+        figures += [
+            Figure(f"{way}: tokens per pass, {len(OPENINGS)} openings", [per_pass[way]]),
+            Figure(f"{way}: CPU seconds of greedy search ÷ its own", costs[way]),
+        ]
+    for figure in figures:
+        print(f"  {figure}")
+    tell("drafting", figures, threads=torch.get_num_threads())
+
+
+if __name__ == "__main__":
+    main()
