@@ -83,7 +83,7 @@ def test_what_the_web_process_has_open_is_there(ask, rooms):
 
 def test_a_replica_says_the_same_of_itself_under_a_name_of_its_own(ask, monkeypatch):
     said = run_counters.snapshot()
-    monkeypatch.setattr(run_counters.REPLICA_REPORTS, "_said", {})
+    monkeypatch.setattr(run_counters.REPLICA_REPORTS, "_reports", {})
     assert "replica=" not in ask().text
     run_counters.REPLICA_REPORTS.add("engine#1", said)
     run_counters.REPLICA_REPORTS.add("engine#2", {**said, "going": 3, "memory_bytes": None})
