@@ -82,7 +82,7 @@ def test_a_typed_text_has_odds_by_the_run_and_by_its_trace(run):
     sent = {**data, "steps": data["steps"][:4]}
     odds = ask(action="odds", run=run_id, step=3, text="dragon")["odds"]
     assert odds == ask(action="odds", trace=sent, step=3, text=" dragon")["odds"]
-    assert set(odds) == {"token_id", "name", "logprob", "rank", "said"}
+    assert set(odds) == {"token_id", "name", "logprob", "rank", "note"}
     assert odds["name"].startswith("·d")
     assert ask(action="odds", run="nobody's", step=0, text="x") == {"forgotten": True}
     for wrong in ({}, {"text": ""}, {"text": 3}, {"text": "x", "step": 99}):

@@ -8,6 +8,7 @@ import sys
 import types
 
 from engine import DecodeRequest
+from engine.one_shot_thread import run_in_thread
 from engine.run.decoding import trace_of
 from engine.strategies import STRATEGIES
 from playground.jobs.zerogpu import on_gpu
@@ -69,7 +70,7 @@ def test_a_run_of_an_openai_client_gets_the_gpu(monkeypatch):
     monkeypatch.setitem(sys.modules, "spaces", types.SimpleNamespace(GPU=gpu))
     openai_stream._decode_on_gpu.cache_clear()
     try:
-        batches = asyncio.run(read())
+        batches = run_in_thread(lambda: asyncio.run(read()))
     finally:
         openai_stream._decode_on_gpu.cache_clear()
     assert len(crossed) == len(batches)

@@ -313,7 +313,7 @@ class Predict {
     this.box.removeAttribute("aria-busy");
     if (mine !== this.#questionCount) return;
     if ("error" in odds) return this.#revealGuess({ ...unknown, more: said(odds.error) });
-    const { said: sentence, ...known } = odds;
+    const { note: sentence, ...known } = odds;
     this.#revealGuess({ ...known, more: said(sentence) });
   }
 
