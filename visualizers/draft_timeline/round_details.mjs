@@ -16,7 +16,8 @@ const createNote = (...text) => el("p", { class: "dp-note" }, text);
 const createHeadline = (run, step) =>
   createNote(
     el("b", {}, renderTerms(tr("[round|Round] {n}. ", { n: step.index + 1 }))),
-    [proposalText(run, step.detail), checkText(step)].join(" "),
+    ...renderTerms(proposalText(run, step.detail)),
+    ` ${checkText(step)}`,
   );
 
 /** @param {DraftDetail} detail */

@@ -132,7 +132,8 @@ export function proposalText(run, d) {
       total: run.model.layers,
       ...said,
     });
-  if (d.drafter === "mtp") return tr("The extra heads proposed {tokens} {passes} ({took}).", said);
+  if (d.drafter === "mtp")
+    return tr("The [extra head|extra heads] proposed {tokens} {passes} ({took}).", said);
   return tr("The draft model proposed {tokens} {passes} ({took}).", said);
 }
 

@@ -14,7 +14,7 @@ import { endText, renderScore, revealText, skipText } from "./words.mjs";
 /**
  * Asks the server for the probability of a typed text.
  * @typedef {(run: Run, step: number, text: string) => Promise<
- *   { token_id: number, name: string, logprob: number | null, rank: number, said: string } | { error: string }>} OddsOf
+ *   { token_id: number, name: string, logprob: number | null, rank: number, note: string } | { error: string }>} OddsOf
  */
 
 const SWITCH_LABEL = tr("Predict, then reveal");
