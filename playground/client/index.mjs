@@ -4,6 +4,7 @@ import { createPredictView } from "../../visualizers/predict/view.mjs";
 import { setPlotlyUrl } from "../../visualizers/shared/plotly.mjs";
 import { setFilterTitles } from "../../visualizers/shared/processors.mjs";
 import { toTrace } from "../../visualizers/shared/record.mjs";
+import { translateArrivals } from "../../visualizers/shared/server_text.mjs";
 import { setGlossary } from "../../visualizers/shared/terms.mjs";
 import { makeVisible, tokenLabel } from "../../visualizers/shared/text.mjs";
 import { pageLanguage } from "../../visualizers/shared/tr.mjs";
@@ -89,6 +90,7 @@ export const page = {
    */
   open({ recorded, spec, plotly, here, refusals }) {
     setDocumentLanguage();
+    translateArrivals(document.documentElement);
     setPingAddress(here);
     setPlotlyUrl(new URL(plotly, document.baseURI).href);
     setGlossary(spec.terms);

@@ -10,11 +10,15 @@ from engine.messages import collect_templates
 
 def message_html(text: str) -> str:
     """Return a sentence as HTML."""
-    attribute = templates_attribute(text)
-    return f"<span{attribute}>{escape(text)}</span>" if attribute else escape(text)
+    has_templates = bool(collect_templates(text))
+    return (
+        f"<span{templates_attribute(text)}>{escape(text)}</span>" if has_templates else escape(text)
+    )
 
 
 def templates_attribute(*texts: str) -> str:
-    """Return the attribute with the templates of the texts inside an element, or its title."""
-    found = collect_templates(texts)
-    return f" data-templates='{escape(json.dumps(found), quote=True)}'" if found else ""
+    """Return the attribute with the templates of the texts inside an element, or its title.
+
+    The page translates every element that has it; a sentence without values has no template.
+    """
+    return f" data-templates='{escape(json.dumps(collect_templates(texts)), quote=True)}'"

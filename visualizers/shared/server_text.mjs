@@ -116,6 +116,20 @@ export function createTranslator(texts) {
 }
 
 const READ_ATTRIBUTES = ["title", "aria-label"];
+/** Attribute of elements that the server rendered, with the templates of their sentences. */
+const MARK = "data-templates";
+
+/**
+ * Remember the templates of an element and of those inside it.
+ * @param {Element} node
+ */
+function readMarks(node) {
+  for (const marked of [node, ...node.querySelectorAll(`[${MARK}]`)]) {
+    addTemplates(JSON.parse(marked.getAttribute(MARK) ?? "{}"));
+    // A translated number reads as an English one: "1,234" would become "1.234".
+    marked.removeAttribute(MARK);
+  }
+}
 
 /**
  * Translate the text nodes, titles and labels of an element that the server rendered.
@@ -123,8 +137,7 @@ const READ_ATTRIBUTES = ["title", "aria-label"];
  * @param {string} [written] selector of text by models and people, which is not translated
  */
 export function translateElement(node, written = ".t") {
-  for (const marked of node.querySelectorAll("[data-templates]"))
-    addTemplates(JSON.parse(marked.getAttribute("data-templates") ?? "{}"));
+  readMarks(node);
   const pieces = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
   while (pieces.nextNode()) {
     const piece = /** @type {Text} */ (pieces.currentNode);
@@ -134,8 +147,23 @@ export function translateElement(node, written = ".t") {
     piece.data = before + said(words) + after;
   }
   for (const name of READ_ATTRIBUTES)
-    for (const one of node.querySelectorAll(`[${name}]`))
-      one.setAttribute(name, said(one.getAttribute(name) ?? ""));
+    for (const one of [node, ...node.querySelectorAll(`[${name}]`)])
+      if (one.hasAttribute(name)) one.setAttribute(name, said(one.getAttribute(name) ?? ""));
+}
+
+/**
+ * Translate every marked element of a page as soon as it arrives.
+ * @param {Element} root
+ */
+export function translateArrivals(root) {
+  if (pageLanguage() === "en") return;
+  const translate = () => {
+    for (const marked of root.querySelectorAll(`[${MARK}]`)) translateElement(marked);
+  };
+  // Gradio replaces a value in place, which can leave an element and set its attribute again.
+  const arrivals = { subtree: true, childList: true, attributeFilter: [MARK] };
+  new MutationObserver(translate).observe(root, arrivals);
+  translate();
 }
 
 /** Translate a sentence of the server. */
