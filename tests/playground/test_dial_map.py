@@ -17,8 +17,12 @@ from engine.strategies import STRATEGIES
 from engine.trace.dial_map_json import dial_map_from_dict, load_dial_map
 from playground.inspect import dial_map
 from playground.jobs.registry import JOBS
+from playground.storage.database import Database
+from playground.storage.journal import Journal
+from playground.storage.run_store import RunStore
 from playground.tabs import recorded_runs
 from tests.helpers.asking import kept
+from tests.helpers.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -41,6 +45,37 @@ def test_a_run_has_the_map_of_its_dial_once(run, monkeypatch):
     assert (found.low, found.high) == (0.01, 3.0)
     monkeypatch.setattr(dial_map, "map_slider", lambda *a, **k: pytest.fail("computed again"))
     assert dial_map_from_dict(ask()["map"]) == found
+
+
+def open_journal(path, process):
+    return Journal(RunStore(Database(str(path), process), 600, 10_000_000))
+
+
+def forget_run(monkeypatch):
+    """Leave only what the journal has, as after a restart."""
+    dial_map._MAPS.clear()
+    monkeypatch.setattr(dial_map, "find_run", lambda payload: None)
+
+
+def test_a_map_is_there_after_a_restart_and_for_its_own_run_and_dial_only(
+    run, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(dial_map, "JOURNAL", open_journal(tmp_path / "journal.db", "one"))
+    found = ask()
+    dial_map.JOURNAL.close(PATIENCE_S)
+    forget_run(monkeypatch)
+    monkeypatch.setattr(dial_map, "JOURNAL", open_journal(tmp_path / "journal.db", "two"))
+    assert ask() == found
+    assert "no longer" in ask(run="other")["refused"]
+    assert "no longer" in ask(dial="top_p")["refused"]
+
+
+def test_a_map_that_is_too_long_is_only_in_memory(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(dial_map, "JOURNAL", open_journal(tmp_path / "journal.db", "one"))
+    monkeypatch.setattr(dial_map, "_MAX_STORED_CHARS", 100)
+    assert ask() == ask()
+    forget_run(monkeypatch)
+    assert "no longer" in ask()["refused"]
 
 
 def test_a_page_asks_later_while_others_are_computed(run, monkeypatch):
