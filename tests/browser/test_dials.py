@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
 from engine import STRATEGIES
+from engine.analysis import gallery
+from engine.trace.dial_map_json import load_dial_map
 from tests.helpers.first_screen import MOST, count_first_screen
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import choose_example, drawn, finish, run, run_id, shot, show, tokens
@@ -138,3 +142,47 @@ def test_a_dial_that_needs_a_run_says_so(open_page):
     # The run is what it asked for.
     run(page, "beam_search")
     expect(answer(page, "beam_search")).not_to_contain_text("Press Run")
+
+
+def own_dial_map(name, dial):
+    """Return a recorded run and the map of its dial."""
+    path = gallery.dial_map_path(name, dial)
+    return gallery.open_entry(f"{name}.json.gz"), load_dial_map(path.read_bytes())
+
+
+def drag_to(page, slider, share):
+    """Drag a slider's thumb to a share of its track; return the value there."""
+    box = slider.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    low, high, value = (float(slider.evaluate(f"n => n.{n}")) for n in ("min", "max", "value"))
+    page.mouse.move(box["x"] + box["width"] * (value - low) / (high - low), middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * share, middle, steps=4)
+    page.mouse.up()
+    return float(slider.evaluate("n => n.value"))
+
+
+def test_dragging_over_an_edge_of_a_map_shows_the_other_text_without_a_request(open_page):
+    trace, known = own_dial_map("sampling-1", "temperature")
+    page = open_page("/?trace=sampling-1")
+    track = dials(page, "sampling").first
+    slider = track.locator("input[type=range]")
+    expect(track.locator(".dm-map i")).to_have_count(len(known.intervals))
+    # From here on no request is answered: what appears needs none.
+    page.route("**/*", lambda route: None)
+    texts = []
+    for share in (0.1, 0.7):
+        value = drag_to(page, slider, share)
+        there = known.interval_at(value)
+        own = trace.outputs[0].token_ids
+        at = next(i for i, (a, b) in enumerate(zip(own, there.token_ids, strict=False)) if a != b)
+        new = page.locator("#sampling-stage .tx-new")
+        rest = page.locator("#sampling-stage .tx-rest")
+        expect(new).to_have_text(known.pieces[there.token_ids[at]].strip())
+        ids = [i for i in there.token_ids[at + 1 :] if i not in trace.eos_token_ids]
+        words = "".join(known.pieces[i] for i in ids)
+        expect(rest).to_have_text(words.replace("\n", "⏎\n").strip())
+        marked = tokens(page, "sampling").nth(at)
+        expect(marked).to_have_class(re.compile(r"\bgone\b"))
+        texts.append(words)
+    assert texts[0] != texts[1]
