@@ -76,14 +76,14 @@ def join_words(parts: Sequence[str]) -> str:
     return Message("{head} and {last}", head=join_messages(head, ", "), last=last)
 
 
-def collect_templates(data: Any) -> dict[str, dict[str, Any]]:
+def collect_templates(data: object) -> dict[str, dict[str, Any]]:
     """Return the sentences inside JSON data: English -> template and values."""
     found: dict[str, dict[str, Any]] = {}
     _collect_into(found, data)
     return found
 
 
-def _collect_into(found: dict[str, dict[str, Any]], data: Any) -> None:
+def _collect_into(found: dict[str, dict[str, Any]], data: object) -> None:
     if isinstance(data, Message):
         if data not in found:
             found[str.__str__(data)] = {"template": data.template, "values": dict(data.values)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.analysis.generate_outputs_files import ENCODER_FIELDS, output_metadata
 from engine.analysis.generate_outputs_flags import (
@@ -24,6 +24,9 @@ from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import uses_cache
 from engine.trace.records import Trace
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 _ID_BYTES, _NUMBER_BYTES = 8, 4
 """Bytes of a token id, and of a score or a beam index."""
@@ -188,7 +191,7 @@ def _config_and_cache(trace: Trace, loaded: LoadedModel | None) -> tuple[Any, bo
     return descriptions.auto_class(name, folder)[1], uses_cache(strategy, can)
 
 
-def _first_integer(config: Any, *names: str) -> Any:
+def _first_integer(config: PretrainedConfig, *names: str) -> Any:
     """Return the first of a configuration's fields that is an integer.
 
     Raises:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.cli import weight_options
 from engine.cli.argument_values import Commands, escape_controls
 from engine.export.model_comparison_csv import model_comparison_csv
 from engine.trace import json_io
+
+if TYPE_CHECKING:
+    from engine.analysis.score_with_other_model import ModelComparison
 
 
 def add(commands: Commands) -> None:
@@ -52,9 +55,10 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _format_comparison(found: Any) -> list[str]:
+def _format_comparison(found: ModelComparison) -> list[str]:
     from engine.statistics.weights_summary import describe_weights
 
+    assert found.agreement is not None  # a run without a text is refused
     own, other = found.own, found.other
     rows = [
         ("", own.model.id, other.model.id),

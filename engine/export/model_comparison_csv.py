@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.csv_table import to_csv
+
+if TYPE_CHECKING:
+    from engine.analysis.score_with_other_model import ModelComparison
 
 COLUMNS = ("place", "token_id", "text", "kl_nats", "p", "p_beside", "rank", "rank_beside", "agree")
 
 
-def model_comparison_csv(found: Any) -> str:
+def model_comparison_csv(found: ModelComparison) -> str:
     """Return the table; places and ranks start at 1.
 
     ``agree`` is 1 if both models rank the same token first, else 0.
 
     Args:
-        found: an ``engine.analysis.score_with_other_model.ModelComparison``.
+        found: the comparison.
     """
     own, other = found.own, found.other
     rows = (

@@ -85,7 +85,7 @@ def _to_lark(spec: Mapping[str, Any]) -> str:
     return _NO_FORCING + body
 
 
-def _name_error(matcher: Any, own_lines: bool) -> Message:
+def _name_error(matcher: llguidance.LLMatcher, own_lines: bool) -> Message:
     """Return the clause of a matcher's error, with its line if the lines are those that somebody wrote."""
     why, place = error_text(matcher), _PLACE.match(matcher.get_error())
     if place is None or not own_lines:
@@ -94,7 +94,7 @@ def _name_error(matcher: Any, own_lines: bool) -> Message:
     return Message("it cannot be used (line {line}: {why})", line=int(place[1]) - 1, why=why)
 
 
-def error_text(matcher: Any) -> str:
+def error_text(matcher: llguidance.LLMatcher) -> str:
     """Return what llguidance says is wrong; the rest of its message quotes the grammar."""
     lines = matcher.get_error().splitlines() or ["no reason given"]
     cause = next((line for line in lines if line.startswith("error: ")), lines[0])
@@ -115,7 +115,7 @@ def make_byte_matcher(grammar: str) -> Any:
     return llguidance.LLMatcher(_byte_tokenizer(), grammar, log_level=0, limits=make_limits())
 
 
-def next_bytes(matcher: Any) -> np.ndarray:
+def next_bytes(matcher: llguidance.LLMatcher) -> np.ndarray:
     """Return (256,) which bytes may come next, of a matcher over single bytes."""
     bits = np.frombuffer(matcher.compute_bitmask(), np.uint8)
     return np.unpackbits(bits, bitorder="little")[:_END].astype(bool)

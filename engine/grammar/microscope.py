@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from llguidance import LLMatcher
 
 from engine.grammar.compile import make_byte_matcher, next_bytes
 from engine.messages import Message, join_messages
@@ -51,7 +51,7 @@ def find_refusal(grammar: str, written: bytes, token: bytes) -> Refusal | None:
     return refusal_after(matcher, token)
 
 
-def refusal_after(matcher: Any, token: bytes) -> Refusal:
+def refusal_after(matcher: LLMatcher, token: bytes) -> Refusal:
     """Return why a token was refused by a matcher over single bytes, which reads what fits of it."""
     fits = list(token)[: matcher.validate_tokens(list(token))]
     if fits:

@@ -111,7 +111,7 @@ class GrammarLogitsProcessor:
         root = llguidance.LLMatcher(
             table.llguidance, grammar, log_level=0, limits=llguidance.LLParserLimits(**limits)
         )
-        self._matchers: OrderedDict[tuple[int, ...], Any] = OrderedDict({(): root})
+        self._matchers: OrderedDict[tuple[int, ...], llguidance.LLMatcher | None] = OrderedDict({(): root})
         self._masks: dict[tuple[int, ...], bytes] = {}
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -149,7 +149,7 @@ class GrammarLogitsProcessor:
         found[: len(bits)] = bits[:vocab_size]
         return found
 
-    def matcher(self, prefix: tuple[int, ...]) -> Any:
+    def matcher(self, prefix: tuple[int, ...]) -> llguidance.LLMatcher | None:
         """Return llguidance's state after a text's ids; None if no text of the grammar begins so."""
         if prefix in self._matchers:
             if prefix:
@@ -174,7 +174,7 @@ class GrammarLogitsProcessor:
             self._masks.pop(oldest, None)
         return found
 
-    def _too_complex(self, prefix: tuple[int, ...], matcher: Any) -> DecodeError:
+    def _too_complex(self, prefix: tuple[int, ...], matcher: llguidance.LLMatcher) -> DecodeError:
         error = matcher.get_error()
         if "NoExtension" in error:
             return DecodeError(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 RUNNING_STATES = frozenset(("conv", "linear_attention", "hybrid", "hybrid_sliding"))
 """Kinds of layers that store a running state, with or without keys and values."""
@@ -12,7 +15,7 @@ WITHOUT_KEYS = frozenset(("conv", "linear_attention", "dummy"))
 """Kinds of layers that store no keys and values."""
 
 
-def has_growing_rotary_tables(config: Any) -> bool:
+def has_growing_rotary_tables(config: PretrainedConfig) -> bool:
     """Return True if rotary positions change with the length of the text, in tables that the modules keep.
 
     Args:
@@ -25,7 +28,7 @@ def has_growing_rotary_tables(config: Any) -> bool:
     return not kinds.isdisjoint(("dynamic", "longrope"))
 
 
-def cache_layer_types(config: Any) -> Sequence[str]:
+def cache_layer_types(config: PretrainedConfig) -> Sequence[str]:
     """Return the kinds of the layers that transformers gives a DynamicCache; may raise anything."""
     # Not at the top: the page is served before transformers is loaded.
     from transformers.cache_utils import get_layer_types_and_kwargs
@@ -33,7 +36,7 @@ def cache_layer_types(config: Any) -> Sequence[str]:
     return get_layer_types_and_kwargs(config)[0]
 
 
-def layer_types(config: Any) -> Sequence[str]:
+def layer_types(config: PretrainedConfig) -> Sequence[str]:
     """Return the kind of each layer's cache, such as ``full_attention``; empty if it cannot be determined.
 
     Args:

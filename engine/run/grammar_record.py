@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.grammar.compile import make_byte_matcher, next_bytes
 from engine.grammar.microscope import refusal_after
@@ -22,6 +22,8 @@ from engine.trace.records import (
 )
 
 if TYPE_CHECKING:
+    from llguidance import LLMatcher
+
     from engine.grammar.processor import GrammarLogitsProcessor
     from engine.run.preparation import Prepared
 
@@ -78,7 +80,7 @@ def _record_text(
 
 def _record_token(
     processor: GrammarLogitsProcessor,
-    matcher: Any,
+    matcher: LLMatcher,
     token_id: int,
     step: Step | None,
     *,

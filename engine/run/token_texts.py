@@ -15,6 +15,7 @@ from engine.settings import SETTINGS
 
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
+    from engine.strategies.shared_params import NextTokenParams
 
 _ID_LISTS = ("suppress_tokens", "begin_suppress_tokens", "eos_token_id")
 """Parameters that are lists of single tokens."""
@@ -22,7 +23,7 @@ _SINGLE_IDS = ("forced_bos_token_id", "forced_eos_token_id")
 
 
 def encode_texts(
-    config: Any, loaded: LoadedModel, special_tokens: str, preceding: Callable[[], str]
+    config: NextTokenParams, loaded: LoadedModel, special_tokens: str, preceding: Callable[[], str]
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the parameters of a config whose texts become token ids, and a note per banned text.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 _HUB_ID = re.compile(
     r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(@[A-Za-z0-9][\w.-]{0,95}(/[\w.-]{1,96}){0,3})?",
@@ -16,7 +15,7 @@ DOWNLOAD_PATTERNS = ["*.safetensors", "*.json", "tokenizer*", "*.txt", "*.model"
 WEIGHTS_INDEX = "model.safetensors.index.json"
 
 
-def is_hub_id(name: Any) -> bool:
+def is_hub_id(name: object) -> bool:
     """Return True if a name has the form of a hub id: ``owner/name`` or ``owner/name@revision``."""
     return isinstance(name, str) and bool(_HUB_ID.fullmatch(name)) and ".." not in name
 

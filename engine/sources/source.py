@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from engine.errors import ModelError, format_value
 from engine.messages import Message
@@ -41,7 +41,7 @@ class Source:
     needs_preparation: ClassVar[bool] = False
 
     @staticmethod
-    def parse(name: Any) -> Source:
+    def parse(name: object) -> Source:
         """Return what a name means, without the network.
 
         Args:
@@ -59,7 +59,7 @@ class Source:
         return found
 
     @staticmethod
-    def find(name: Any) -> Source | None:
+    def find(name: object) -> Source | None:
         """Return what a name means here, such as that of a trace; None if it means nothing."""
         try:
             return _parse(name) if isinstance(name, str) else None
@@ -379,7 +379,7 @@ def _model_folder(folder: Path | None) -> str | None:
     return str(folder.resolve())
 
 
-def _unknown_name_error(name: Any) -> ModelError:
+def _unknown_name_error(name: object) -> ModelError:
     values = {
         "name": format_value(name),
         "names": ", ".join(entry.name for entry in CATALOGUE.values() if entry.folder),

@@ -95,7 +95,7 @@ def processor_name(dial: str) -> str:
     return next(one.name for one in FILTERS.values() if one.parameter == dial)
 
 
-def unproven_reason(dial: str, config: Any) -> str:
+def unproven_reason(dial: str, config: object) -> str:
     """Return one sentence on why the theorem does not hold for a dial, empty if it does.
 
     Args:
@@ -119,7 +119,7 @@ def unproven_reason(dial: str, config: Any) -> str:
 
 
 def read_ticks(
-    dial: object, low: object, high: object, stops: Sequence[float] | None, *, proven: bool
+    dial: str, low: object, high: object, stops: Sequence[float] | None, *, proven: bool
 ) -> Ticks:
     """Return the checked values of a dial.
 
@@ -151,7 +151,7 @@ def read_ticks(
     return Ticks(0, len(values) - 1, values)
 
 
-def _check_value(dial: Any, value: object) -> float:
+def _check_value(dial: str, value: object) -> float:
     checked = params_of(SamplingConfig)[dial].check(dial, value)
     # 0 switches top-k off, and null other filters.
     if checked is None or (dial == "top_k" and checked < 1):
@@ -159,11 +159,11 @@ def _check_value(dial: Any, value: object) -> float:
     return checked
 
 
-def _off_value(dial: Any) -> Any:
+def _off_value(dial: str) -> Any:
     return FILTERS[processor_name(dial)].off
 
 
-def _slider_stops(dial: Any, low: float, high: float) -> list[float]:
+def _slider_stops(dial: str, low: float, high: float) -> list[float]:
     kind = params_of(SamplingConfig)[dial]
     if isinstance(kind, Integer):
         return [*range(int(low), int(high) + 1)]

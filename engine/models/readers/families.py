@@ -80,5 +80,5 @@ def decoding_part(model: Model) -> Any:
     return part
 
 
-def _has_vision(config: Any) -> bool:
+def _has_vision(config: object) -> bool:
     return getattr(config, "vision_config", None) is not None
