@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
+from engine.analysis import gallery
 from engine.errors import ParameterError
+from engine.lessons import library
 from engine.messages import Message
 from engine.run.request import MAX_SEED
 
@@ -43,3 +46,18 @@ def read_ids(name: str, text: str) -> list[int]:
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
         raise ParameterError(name, text[:40], "it must be token ids with dots between them")
     return [int(part) for part in parts]
+
+
+def unknown_recording(name: str) -> ParameterError:
+    """Return the error of a link to a recording that does not exist; it names the most similar one."""
+    known = [entry.name for entry in gallery.list_entries()]
+    similar = (difflib.get_close_matches(name[:40], known, n=1, cutoff=0.0) or ["greedy-1"])[0]
+    allowed = Message("it must be the name of a recording, such as {example}", example=similar)
+    return ParameterError("trace", name[:40], allowed)
+
+
+def unknown_lesson(name: str) -> ParameterError:
+    """Return the error of a link to a lesson that does not exist; it names those that do."""
+    known = ", ".join(sorted(library.list_lesson_files()))
+    allowed = Message("it must be one of {choices}", choices=known)
+    return ParameterError("lesson", name[:40], allowed)

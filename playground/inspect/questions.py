@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from engine.errors import Cancelled, ParameterError
+from engine.errors import Cancelled, EngineError, ParameterError
 from engine.export.files import CONFIG, export_files, generation_config_text, pipeline_refusal
 from engine.export.verify import verify_export
 from engine.messages import to_json
@@ -119,11 +119,21 @@ def answer_question(payload: Mapping[str, Any]) -> dict[str, Any]:
     if action == "state":
         return {"state": run_state_or_empty(str(payload.get("run", ""))[:64])}
     if action == "link":
-        return open_link(str(payload.get("search", "")), payload.get(VISITOR_FIELD))
+        return _open_link(payload)
     room = next((room for room in _QUESTION_MODULES if action in room.ACTIONS), None)
     if room is not None:
         return room.act(payload)
     raise ParameterError("action", action, "there is no such question")
+
+
+def _open_link(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a link opens; an error also says that the link is what is wrong."""
+    try:
+        return open_link(str(payload.get("search", "")), payload.get(VISITOR_FIELD))
+    except EngineError as error:
+        raise EngineError(
+            "This link cannot be opened, because {reason}", reason=str(error)
+        ) from None
 
 
 def _verify_code(payload: Mapping[str, Any]) -> dict[str, Any]:

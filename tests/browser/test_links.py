@@ -28,14 +28,14 @@ from tests.helpers.pages import (
 
 LABEL = ".dp-scrub output"
 BAD_LINKS = [
-    ("trace=nope-1", "#greedy-stage", "the gallery has no run of this name"),
+    ("trace=nope-1", "#greedy-stage", "it must be the name of a recording, such as"),
     ("strategy=greedy&step=x", "#greedy-stage", "steps are whole numbers from 1"),
     ("tab=nope", "#greedy-stage", "tab = 'nope' is not allowed"),
     ("strategy=greedy&ids=1.x&put=3", "#greedy-stage", "token ids with dots between them"),
     ("tab=compare&form=x", ".cmp-ask", "must be a JSON object"),
     ("tab=draws&form=x", "#draws-tree", "must be a JSON object"),
     ("tab=watermark_bench&form=x", "#page-watermark_bench", "must be a JSON object"),
-    ("tab=replay&trace=nope", "#replay-player", "no run of this name"),
+    ("tab=replay&trace=nope", "#replay-player", "it must be the name of a recording"),
 ]
 
 

@@ -5,7 +5,7 @@ import { test } from "node:test";
 globalThis.document = {
   getElementById: (id) =>
     id === "dp-texts"
-      ? { lang: "de", textContent: "{}" }
+      ? { lang: "de", textContent: '{"“{text}”": "„{text}“"}' }
       : { textContent: '{"{p} of all": "{p} von allen"}' },
 };
 const { addTemplates, said } = await import("../../visualizers/shared/server_text.mjs");
@@ -30,4 +30,12 @@ test("the server's numbers get the same signs, and its other texts do not", () =
   assert.equal(said("−1,234.56"), "−1.234,56");
   assert.equal(said("2.0 × 10⁻⁷"), "2,0 × 10⁻⁷");
   for (const other of ["2.13.0", "model-1.5", "1,2,3"]) assert.equal(said(other), other);
+});
+
+test("a token has the quotes of the reader's language, from the page and from the server", () => {
+  assert.equal(text.quoteText("b"), "„b“");
+  addTemplates({ "“b” of all": { template: "{p} of all", values: { p: "“b”" } } });
+  assert.equal(said("“b” of all"), "„b“ von allen");
+  assert.equal(said("“b”"), "„b“");
+  assert.equal(said("“a” or “b”"), "“a” or “b”");
 });

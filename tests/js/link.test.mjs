@@ -91,5 +91,8 @@ test("a link's step is chosen in the run it asks for, not in the one the tab ope
 test("a link's step beyond the end of its run is named", async () => {
   const run = await shownAtStep(9);
   assert.equal(run.id, "asked-9");
-  assert.equal(run.error, "step = 9 is not there: the run has 6.");
+  assert.equal(
+    run.error,
+    "This link cannot be opened, because step = 9 is not one of the run's steps 1 to 6.",
+  );
 });

@@ -207,6 +207,23 @@ def test_a_link_to_a_recorded_request_opens_the_recorded_run(name):
     )
 
 
+@pytest.mark.parametrize(
+    ("search", "reason"),
+    [
+        (
+            "trace=greddy-2",
+            "trace = 'greddy-2' is not allowed: it must be the name of a recording, such as greedy-2.",
+        ),
+        ("tab=lessons&lesson=x", "lesson = 'x' is not allowed: it must be one of alignment, "),
+        ("strategy=greedy&seed=x", "seed = 'x' is not allowed: it must be a whole number from 0 "),
+    ],
+)
+def test_a_bad_link_is_answered_with_its_parameter_its_value_and_what_is_allowed(search, reason):
+    with pytest.raises(EngineError) as caught:
+        questions.answer_question({"action": "link", "search": search})
+    assert str(caught.value).startswith(f"This link cannot be opened, because {reason}")
+
+
 @pytest.mark.parametrize("put", [{"token_id": 270}, {"text": " and the dragon"}])
 def test_a_branch_is_made_again_by_its_link(put):
     asked = {

@@ -1,7 +1,7 @@
 // Export of a beam tree as SVG with its styles inside, or as PNG.
 import { readColours } from "../shared/colours.mjs";
 import { downloadUrl, el, setAttributes, svg } from "../shared/dom.mjs";
-import { makeVisible } from "../shared/text.mjs";
+import { makeVisible, quoteText } from "../shared/text.mjs";
 
 /** @import { Canvas } from "./canvas.mjs" */
 /** @import { Layout } from "./layout.mjs" */
@@ -70,7 +70,7 @@ function pictureTitle(run) {
     run.strategy.replaceAll("_", " "),
     settings.map((key) => `${key} ${run.config[key]}`).join(" · "),
     run.model.id,
-    run.prompt ? `“${makeVisible(run.prompt)}”` : "",
+    run.prompt ? quoteText(makeVisible(run.prompt)) : "",
   ]
     .filter(Boolean)
     .join(" · ");

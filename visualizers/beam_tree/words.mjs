@@ -6,6 +6,7 @@ import {
   formatPercent,
   formatSetting,
   makeVisible,
+  quoteText,
   tokenLabel,
   tokensText,
   tokenText,
@@ -111,7 +112,7 @@ export function describeTreeNode(run, node) {
   const d = node.data;
   const diversity = chargeText(d);
   return [
-    `“${tokenLabel(run, d.token_id)}”`,
+    quoteText(tokenLabel(run, d.token_id)),
     tr("step {step}", { step: node.column + 1 }),
     FATE_TEXT[d.fate],
     ...probabilityFacts(node).map((words) => words.join(" ")),

@@ -8,6 +8,7 @@ import {
   formatPercent,
   formatPrecise,
   makeVisible,
+  quoteText,
 } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
@@ -53,7 +54,7 @@ function describePlace(found, at) {
           other: placeText(found, other.tops[at]),
         });
   return [
-    `“${placeText(found, found.token_ids[at])}”`,
+    quoteText(placeText(found, found.token_ids[at])),
     tr("KL {kl} nats", { kl: formatPrecise(kl[at]) }),
     tr("probability {own}, other model {other}", {
       own: formatPercent(own.probabilities[at]),

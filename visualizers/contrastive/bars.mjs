@@ -1,6 +1,6 @@
 // Rows of contrastive search candidates: confidence against degeneration penalty.
 import { el } from "../shared/dom.mjs";
-import { formatFixed, formatWholePercent, tokenLabel } from "../shared/text.mjs";
+import { formatFixed, formatWholePercent, quoteText, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { positionText, tokenAt } from "./words.mjs";
 
@@ -56,7 +56,7 @@ function describeCandidate(run, option, cause, chosen) {
     place: positionText(option.position),
     cosine: formatFixed(option.max_cosine),
   });
-  return `“${tokenLabel(run, option.token_id)}”${chosen ? tr(", chosen") : ""}: ${numbers}, ${like}`;
+  return `${quoteText(tokenLabel(run, option.token_id))}${chosen ? tr(", chosen") : ""}: ${numbers}, ${like}`;
 }
 
 /**

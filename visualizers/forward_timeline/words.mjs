@@ -1,5 +1,11 @@
 // Sentences about a custom method's run, its steps and its forward passes.
-import { formatCount as number, pluralText, tokenLabel, tokensText } from "../shared/text.mjs";
+import {
+  formatCount as number,
+  pluralText,
+  quoteText,
+  tokenLabel,
+  tokensText,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @import { ForwardRow } from "../shared/summaries.d.ts" */
@@ -100,9 +106,7 @@ const blindText = (blind, steps) =>
  * @param {number[]} ids
  */
 const quoteTokens = (run, ids) =>
-  tr("“{text}”", {
-    text: ids.length === 1 ? tokenLabel(run, ids[0]) : tokensText(run, ids).trim(),
-  });
+  quoteText(ids.length === 1 ? tokenLabel(run, ids[0]) : tokensText(run, ids).trim());
 
 const MAX_QUOTED = 40;
 

@@ -1,12 +1,19 @@
 // The sentences about a text under its grammar: how much it had to push, and what it did at one token.
 import { said } from "../shared/server_text.mjs";
-import { formatFixed, formatPercent, makeVisible, pluralText, wordLabel } from "../shared/text.mjs";
+import {
+  formatFixed,
+  formatPercent,
+  makeVisible,
+  pluralText,
+  quoteText,
+  wordLabel,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @import { GrammarText, GrammarToken } from "../shared/trace.d.ts" */
 
 /** @param {string} text */
-const quote = (text) => tr("“{text}”", { text: makeVisible(text) });
+const quote = (text) => quoteText(makeVisible(text));
 
 /**
  * How much the grammar had to push, in one or two sentences.

@@ -2,7 +2,13 @@
 // frequency; an outlined bar shows its exact probability.
 import { svg } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import { formatCount, formatWholePercent, makeVisible, pluralText } from "../shared/text.mjs";
+import {
+  formatCount,
+  formatWholePercent,
+  makeVisible,
+  pluralText,
+  quoteText,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /**
@@ -121,7 +127,7 @@ const nodeName = ({ kind, text }) => (kind === "tokens" ? text : said(text));
 function describeNode(node, total) {
   const text = nodeName(node);
   const values = {
-    name: node.kind === "tokens" ? tr("“{text}”", { text: makeVisible(text) }) : text,
+    name: node.kind === "tokens" ? quoteText(makeVisible(text)) : text,
     drawn: node.count,
     n: formatCount(total),
     share: formatWholePercent(node.share),

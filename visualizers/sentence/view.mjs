@@ -9,7 +9,7 @@ import {
   findSelectedToken,
 } from "../shared/record.mjs";
 import { StepView } from "../shared/step_view.mjs";
-import { formatWholePercent, wordLabel } from "../shared/text.mjs";
+import { formatWholePercent, quoteText, wordLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { fateTemplate, keptTemplate, previewTemplate, sentenceTemplate } from "./words.mjs";
 
@@ -25,7 +25,7 @@ import { fateTemplate, keptTemplate, previewTemplate, sentenceTemplate } from ".
 function createWord(run, id) {
   if (id === null || id === undefined) return "";
   const label = wordLabel(run, id);
-  const text = /[\p{L}\p{N}]/u.test(label) ? label : tr("“{text}”", { text: label });
+  const text = /[\p{L}\p{N}]/u.test(label) ? label : quoteText(label);
   return el("em", { class: "se-word" }, text);
 }
 

@@ -3,6 +3,7 @@
 //
 // A tree is a string (symbol, operator or number), an array
 // of trees in a row, or a shape from SHAPES.
+import { quoteText } from "./text.mjs";
 import { tr } from "./tr.mjs";
 
 /**
@@ -30,7 +31,7 @@ const SHAPES = {
   under: ["munder", (a, b) => tr("{a} over {b}, of", { a, b })],
   between: ["munderover", (a, b, c) => tr("{a} from {b} to {c}, of", { a, b, c })],
   choose: ["mfrac", (a, b) => tr("{a} choose {b},", { a, b })],
-  token: ["mtext", (text) => tr("“{text}”", { text })],
+  token: ["mtext", quoteText],
   words: ["mtext", (a) => a],
 };
 

@@ -3,6 +3,7 @@
 // allowed". The catalogue maps templates to translations. A value that is a sentence is translated,
 // too. Unknown sentences stay in English.
 
+import { quoteText } from "./text.mjs";
 import { pageLanguage } from "./tr.mjs";
 
 /** @typedef {{ template: string, values: Record<string, string> }} Source */
@@ -89,6 +90,17 @@ function localizeNumber(text) {
   return text.replace(/[.,]/g, (found) => sign(found === "." ? "decimal" : "group"));
 }
 
+const SERVER_QUOTE = /^“([^“”]*)”$/;
+
+/**
+ * Write a number or a quoted text of the server with the reader's signs.
+ * @param {string} text
+ */
+function localizeValue(text) {
+  const quoted = SERVER_QUOTE.exec(text);
+  return quoted ? quoteText(quoted[1]) : localizeNumber(text);
+}
+
 /** @param {Record<string, string>} texts English template -> the same in another language */
 export function createTranslator(texts) {
   const known = new Map(Object.entries(texts));
@@ -102,7 +114,7 @@ export function createTranslator(texts) {
     const other = known.get(sentence);
     if (other !== undefined) return other;
     const source = sources.get(sentence);
-    if (!source || depth === MAX_DEPTH) return localizeNumber(sentence);
+    if (!source || depth === MAX_DEPTH) return localizeValue(sentence);
     const values = Object.entries(source.values).map(([n, v]) => [n, translateText(v, depth + 1)]);
     return fill(known.get(source.template) ?? source.template, Object.fromEntries(values));
   }

@@ -54,6 +54,12 @@ const SUPERSCRIPT_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const toSuperscript = (digits) =>
   [...digits].map((c) => SUPERSCRIPT_DIGITS[Number(c)] ?? "⁻").join("");
 
+/**
+ * A text in the quotes of the page's language.
+ * @param {string} text
+ */
+export const quoteText = (text) => tr("“{text}”", { text });
+
 /** @type {Map<string, Intl.NumberFormat>} */
 const numberFormats = new Map();
 

@@ -1,6 +1,6 @@
 // Words on the tokens and the outputs of a text.
 import { finalScoreText, findFinalScore } from "../shared/final_scores.mjs";
-import { formatFixed, formatPercent, pluralText, tokenLabel } from "../shared/text.mjs";
+import { formatFixed, formatPercent, pluralText, quoteText, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { SPECIAL_TOKEN } from "./chat_turns.mjs";
 
@@ -25,7 +25,7 @@ export function tokenKind(run, id) {
 export function describeToken(run, token) {
   const kind = tokenKind(run, token.id);
   const text = tokenLabel(run, token.id);
-  const name = kind ? tr("{kind}: “{text}”", { kind, text }) : tr("“{text}”", { text });
+  const name = kind ? tr("{kind}: “{text}”", { kind, text }) : quoteText(text);
   if (token.bits === null) return name;
   const probability = run.served
     ? tr("reported probability {p}", { p: formatPercent(token.p ?? token.used ?? 0) })

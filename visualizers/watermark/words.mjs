@@ -1,6 +1,6 @@
 // Texts on a token as the detector sees it.
 import { said } from "../shared/server_text.mjs";
-import { formatPercent, formatSetting, tokenLabel } from "../shared/text.mjs";
+import { formatPercent, formatSetting, quoteText, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @import { WatermarkSummary } from "../shared/summaries.d.ts" */
@@ -48,7 +48,7 @@ function greenShareText(detail) {
 export function describeToken(run, step) {
   /** @type {WatermarkDetail} */
   const d = step.detail;
-  const context = d.context_ids.map((i) => tr("“{text}”", { text: tokenLabel(run, i) })).join(" ");
+  const context = d.context_ids.map((i) => quoteText(tokenLabel(run, i))).join(" ");
   return tr("“{text}”: {colour}{because}; {counts}", {
     text: tokenLabel(run, step.emit[0]),
     colour: colourText(d, stepSummary(run, step)),

@@ -2,7 +2,7 @@
 // Shown only for a prompt that spells a special token.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { formatCount, makeVisible } from "../../../visualizers/shared/text.mjs";
+import { formatCount, makeVisible, quoteText } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { SPECIAL_TOKEN } from "../../../visualizers/text/chat_turns.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
@@ -120,9 +120,7 @@ export class SpecialTokensField {
     for (const button of this.buttons)
       button.setAttribute("aria-pressed", String(button.value === chosen));
     const { tokens, refused } = found[chosen];
-    const names = found.names
-      .slice(0, MAX_NAMED)
-      .map((name) => tr("“{text}”", { text: makeVisible(name) }));
+    const names = found.names.slice(0, MAX_NAMED).map((name) => quoteText(makeVisible(name)));
     if (found.names.length > MAX_NAMED) names.push("…");
     this.say.textContent = tokens
       ? tr("It spells {names} and becomes {n} tokens:", {

@@ -7,6 +7,7 @@ import {
   formatPrecise,
   formatSeconds,
   makeVisible,
+  quoteText,
   toCssLength,
 } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
@@ -107,7 +108,7 @@ function gridCell(columns, place) {
  * @param {number} at
  */
 function placeName(part, at) {
-  if (part.pieces.length) return tr("“{text}”", { text: visiblePiece(part.pieces[at]) });
+  if (part.pieces.length) return quoteText(visiblePiece(part.pieces[at]));
   if (part.grid && at < part.leading) return tr("the whole picture");
   if (part.grid) return tr("row {row}, column {column}", gridCell(part.grid[1], at - part.leading));
   return part.starts.length ? formatSeconds(part.starts[at]) : tr("part {n}", { n: at + 1 });

@@ -4,6 +4,7 @@ import {
   formatSetting,
   formatWholePercent,
   makeVisible,
+  quoteText,
 } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
@@ -90,7 +91,7 @@ export function optionLabels({ kind, options }) {
   if (kind !== "token") return options;
   const words = options.map((text) => text.trim());
   const isClear = words.every(Boolean) && new Set(words).size === words.length;
-  return (isClear ? words : options).map((text) => tr("“{text}”", { text: makeVisible(text) }));
+  return (isClear ? words : options).map((text) => quoteText(makeVisible(text)));
 }
 
 /**

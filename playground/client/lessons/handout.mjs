@@ -1,6 +1,6 @@
 // The printed handout of a lesson: the cards as questions, then the answers on a separate page.
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { formatWholePercent, makeVisible } from "../../../visualizers/shared/text.mjs";
+import { formatWholePercent, makeVisible, quoteText } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { unitSuffix } from "./bets.mjs";
 import { createCardContext } from "./card_context.mjs";
@@ -87,7 +87,7 @@ function createAnswerSpace({ kind, options, low, high, unit }) {
   }
   const box = kind === "order" ? "__ " : CHECKBOX;
   /** @param {string} text */
-  const named = (text) => (kind === "token" ? tr("“{text}”", { text: makeVisible(text) }) : text);
+  const named = (text) => (kind === "token" ? quoteText(makeVisible(text)) : text);
   return el(
     "ul",
     { class: "ls-boxes" },

@@ -127,7 +127,10 @@ function selectWhenEnded(key, step) {
       if (step > length)
         return showError(
           key,
-          tr("step = {step} is not there: the run has {length}.", { step, length }),
+          tr(
+            "This link cannot be opened, because step = {step} is not one of the run's steps 1 to {length}.",
+            { step, length },
+          ),
         );
       if (run.follow) store.select(run, step - 1);
     },

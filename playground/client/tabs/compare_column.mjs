@@ -1,7 +1,7 @@
 // A column of a comparison: its settings in the drawer, and its text, one stage per seed.
 import { createSideView, describeSide } from "../../../visualizers/compare/divergence.mjs";
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
-import { tokenLabel } from "../../../visualizers/shared/text.mjs";
+import { quoteText, tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { weightsSentence, weightsSummary } from "../forms/model_picker.mjs";
 import { said as inWords } from "../forms/settings.mjs";
@@ -206,7 +206,7 @@ export class CompareColumn {
  */
 function createSide(run, place) {
   const seen = describeSide(run, place);
-  const word = seen.token && tr("“{word}”", { word: tokenLabel(run, seen.token.id) });
+  const word = seen.token && quoteText(tokenLabel(run, seen.token.id));
   const line = word
     ? [tr("Token {n}: ", { n: place + 1 }), el("b", { class: "cmp-word" }, word)]
     : tr("Token {n}", { n: place + 1 });
