@@ -30,16 +30,9 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
 from engine.trace.records import Trace
-from playground.forms import controls, speech, tune_form, visitor_media
+from playground.forms import controls, link_values, speech, tune_form, visitor_media
 from playground.forms.form import form_request, form_weights, read_strategy, single_model_weights
-from playground.forms.link_values import (
-    join_ids,
-    read_ids,
-    read_seed,
-    read_step,
-    unknown_lesson,
-    unknown_recording,
-)
+from playground.forms.link_values import join_ids, read_ids, read_seed, read_step
 from playground.forms.seeds import format_seeds, read_seeds
 from playground.forms.spec import control_values
 
@@ -255,7 +248,7 @@ def _open_lesson(query: Mapping[str, str]) -> dict[str, Any]:
         return {"lesson": None}
     language = query.get("in", library.ENGLISH)[:2]
     if query["lesson"] not in library.list_lesson_files():
-        raise unknown_lesson(query["lesson"])
+        raise link_values.unknown_lesson(query["lesson"])
     file = library.find_lesson_file(query["lesson"], language)
     cards = len(library.load_lesson(file.path, file.name).cards)
     card = read_step(query.get("card"), "card")
@@ -269,7 +262,7 @@ def _open_lesson(query: Mapping[str, str]) -> dict[str, Any]:
 def _open_trace(query: Mapping[str, str], step: int | None) -> dict[str, Any]:
     entry = gallery.find_entry(query["trace"])
     if entry is None:
-        raise unknown_recording(query["trace"])
+        raise link_values.unknown_recording(query["trace"])
     count = len(gallery.open_entry(entry.file).steps)
     if step is not None and step > count:
         raise ParameterError("step", step, Message("the run has steps 1 to {count}", count=count))
