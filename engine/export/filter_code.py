@@ -11,7 +11,7 @@ from engine.processors.filter import Filter
 from engine.run.generation import own_filters
 
 
-def _filters(plan: Plan) -> list[tuple[Filter, Any, int]]:
+def _filters(plan: Plan) -> list[tuple[Filter, tuple[Any, ...]]]:
     select = plan.strategy.generate_kwargs(plan.config)
     return own_filters(plan.config, select, plan.trace.eos_token_ids)
 
@@ -19,15 +19,15 @@ def _filters(plan: Plan) -> list[tuple[Filter, Any, int]]:
 def filter_sources(plan: Plan) -> str:
     """Return the classes of these filters, which need torch only; empty without any."""
     # Only the class is exported, so it may use no names of its module.
-    own = [inspect.getsource(_class(one)).rstrip() for one, _, _ in _filters(plan)]
+    own = [inspect.getsource(_class(one)).rstrip() for one, _ in _filters(plan)]
     return "\n\n\n".join([*grammar_sources(plan), *own])
 
 
 def filter_list(plan: Plan) -> str:
     """Return the list of these filters as code; empty without any."""
     made = [
-        f"{_class(one).__name__}({value!r}{f', {kept}' if kept > 1 else ''})"
-        for one, value, kept in _filters(plan)
+        f"{_class(one).__name__}({', '.join(repr(value) for value in values)})"
+        for one, values in _filters(plan)
     ]
     made = [*grammar_calls(plan), *made]
     return f"[{', '.join(made)}]" if made else ""

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from engine.inspection.explanation import SURVIVES, Claim, Explainer
-from engine.inspection.filter_chain import FilterChain, copy_processor
+from engine.inspection.filter_chain import FilterChain, FilterLink, copy_processor
 from engine.inspection.layer_contrast import explain_layer_contrast
 from engine.inspection.rerun import ReplayedStep
 from engine.loops.dola import LayerContrast
 from engine.loops.recorder import display_name
-from engine.messages import Message, join_words
+from engine.messages import Message, join_messages, join_words
 from engine.number_text import format_number, format_percent, quote_token
 from engine.processors import FILTERS
 from engine.processors.removal import NO_REPLACEMENT, Removal, RemovalCase
@@ -170,15 +170,22 @@ def _report_effects(draft: Explainer, chain: FilterChain, token_id: int) -> None
         ):
             continue
         sign = "+" if after > before else "−"
+        change = Message(
+            "What it did to the token's logit: {before} became {after}.",
+            before=format_number(before),
+            after=format_number(after),
+        )
+        why = _describe_effect(link, chain.text, token_id)
         draft.add_fact(
             link.name,
             f"{sign}{format_number(abs(after - before))}",
-            Message(
-                "What it did to the token's logit: {before} became {after}.",
-                before=format_number(before),
-                after=format_number(after),
-            ),
+            join_messages([why, change]),
         )
+
+
+def _describe_effect(link: FilterLink, text: Sequence[int], token_id: int) -> str:
+    describe = FILTERS[link.name].describe_effect if link.name in FILTERS else None
+    return "" if describe is None else describe(link.processor, text, token_id)
 
 
 # The explanations of DoLa and of watermarks report these themselves.

@@ -79,9 +79,7 @@ def build_changed_config(run: CachedRun, params: Mapping[str, object]) -> Any:
             raise _needs_rerun_error(name, value)
     old = {name: getattr(run.config, name) for name in known}
     config = build_config(run.strategy.config, {**old, **params}, run.strategy.name)
-    loaded = run.get_model() or (
-        build_stub_model(run) if config.structured_outputs is None else _tokenizing_model(run)
-    )
+    loaded = run.get_model() or _reading_model(run, config)
     ids = list(run.header.prompt_ids)
     request = DecodeRequest(run.strategy.name, prompt=run.header.prompt, input_ids=ids)
     chat = None if run.header.messages is None else chat_from_ids(loaded.tokenizer, ids)
@@ -167,6 +165,15 @@ def _grammar_rules(run: CachedRun, config: Any) -> list[Any]:
         return []
     header = run.header
     return grammar_processors(config, _tokenizing_model(run), header.prompt_ids, header.parent)
+
+
+def _reading_model(run: CachedRun, config: Any) -> LoadedModel:
+    """Return a model that can read the texts of a config; a stub where there are none."""
+    if config.structured_outputs is not None:
+        return _tokenizing_model(run)
+    # The marks of DRY are texts until a run has begun.
+    named = config.dry_multiplier and config.dry_sequence_breakers is None
+    return (find_recorded_model(run.header.model) if named else None) or build_stub_model(run)
 
 
 def _tokenizing_model(run: CachedRun) -> LoadedModel:

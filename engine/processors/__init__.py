@@ -32,6 +32,7 @@ SAMPLING = _load_filters(
 PENALTIES = _load_filters(
     (
         "repetition_penalty",
+        "dry",
         "no_repeat_ngram",
         "encoder_repetition_penalty",
         "encoder_no_repeat_ngram",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +51,12 @@ class Filter:
     """Its glossary entry."""
     needs_rerun: str = ""
     """Why a what-if analysis cannot change it without the model; empty if it can."""
-    build: Callable[[Any, int], Any] | None = None
+    describe_effect: Callable[[Any, Sequence[int], int], str] | None = None
+    """(processor, ids so far, token id) -> why it changed the token's score, empty if it did not."""
+    build: Callable[..., Any] | None = None
     """(value of the parameter, tokens it must keep) -> processor; None if generate() builds it."""
+    settings: tuple[str, ...] = ()
+    """Further parameters, whose values ``build`` takes in place of the tokens it must keep."""
 
     @property
     def keeps_order(self) -> bool:

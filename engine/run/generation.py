@@ -14,7 +14,7 @@ from engine.loops.forward import make_empty_cache
 from engine.loops.prefix_constraint import make_prefix_allowed_tokens_fn
 from engine.messages import Message
 from engine.models.structured_outputs import make_grammar_processor
-from engine.processors import SAMPLING
+from engine.processors import PENALTIES, SAMPLING
 from engine.processors.filter import Filter
 from engine.strategies.shared_params import NextTokenParams
 
@@ -88,8 +88,8 @@ def config_values(config: DataclassInstance) -> dict[str, Any]:
 
 def own_filters(
     config: NextTokenParams, select: Mapping[str, Any], eos_token_ids: Sequence[int]
-) -> list[tuple[Filter, Any, int]]:
-    """Return the filters of a run that generate() does not build: each with its value and tokens to keep.
+) -> list[tuple[Filter, tuple[Any, ...]]]:
+    """Return the filters of a run that generate() does not build, each with the arguments of ``build``.
 
     Args:
         config: a strategy's config.
@@ -97,13 +97,17 @@ def own_filters(
         eos_token_ids: ids that end the text unless the config names others.
     """
     # generate() builds its own filters under the same condition.
-    if not select.get("do_sample"):
-        return []
+    known = (*PENALTIES, *SAMPLING) if select.get("do_sample") else PENALTIES
     # As in transformers: beams need one token besides those that end the text.
     ends = config.eos_token_id or eos_token_ids
     kept = 1 if (select.get("num_beams") or 1) == 1 else max(len(ends), 1) + 1
-    values = [(one, getattr(config, one.parameter, one.off)) for one in SAMPLING if one.build]
-    return [(one, value, kept) for one, value in values if value != one.off]
+    more = () if kept == 1 else (kept,)
+    values = [(one, getattr(config, one.parameter, one.off)) for one in known if one.build]
+    return [
+        (one, (value, *([getattr(config, name) for name in one.settings] or more)))
+        for one, value in values
+        if value != one.off
+    ]
 
 
 def grammar_processors(
@@ -145,7 +149,7 @@ def processors_argument(
         eos_token_ids: ids that end the text unless the config names others.
     """
     found = own_filters(config, select, eos_token_ids)
-    built = [one.build(value, kept) for one, value, kept in found if one.build is not None]
+    built = [one.build(*values) for one, values in found if one.build is not None]
     added = [*rules, *built]
     return {"logits_processor": transformers.LogitsProcessorList(added)} if added else {}
 

@@ -281,7 +281,7 @@ def fit_to_model(checked: CheckedRequest, loaded: LoadedModel) -> CheckedRequest
 
 
 _ID_FIELDS = (
-    "bad_words_ids",
+    *("bad_words_ids", "dry_sequence_breakers"),
     "sequence_bias",
     "suppress_tokens",
     "begin_suppress_tokens",

@@ -157,8 +157,7 @@ def build_job(run: Prepared) -> dict[str, Any]:
     allowed = config.prefix_allowed_tokens_fn
     return {
         "filters": [
-            [one.name, value, kept]
-            for one, value, kept in own_filters(config, select, target.eos_token_ids)
+            [one.name, *values] for one, values in own_filters(config, select, target.eos_token_ids)
         ],
         "structured_outputs": config.structured_outputs,
         "written": run.request.parent.written if run.request.parent else 0,

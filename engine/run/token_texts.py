@@ -11,6 +11,7 @@ from engine.messages import Message
 from engine.models.special_tokens import encode_word, find_token_ids
 from engine.models.spellings import ban_message, find_spellings
 from engine.number_text import quote_token
+from engine.processors.dry import BREAKERS
 from engine.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -55,15 +56,24 @@ def encode_texts(
         changes["negative_prompt_ids"] = tuple(
             reader.encode("negative_prompt", config.negative_prompt, "")
         )
+    changes |= _encode_single_tokens(config, reader)
+    ends = changes.get("eos_token_id") or loaded.eos_token_ids
+    notes += _end_token_notes(changes.get("bad_words_ids", ()), ends, loaded)
+    return changes, notes
+
+
+def _encode_single_tokens(config: Any, reader: _TextReader) -> dict[str, Any]:
+    """Return the parameters of single tokens as ids."""
+    changes: dict[str, Any] = {}
     for name in _ID_LISTS:
         if getattr(config, name):
             changes[name] = reader.to_single_tokens(name, getattr(config, name))
     for name in _SINGLE_IDS:
         if isinstance(getattr(config, name), str):
             changes[name] = reader.to_single_tokens(name, (getattr(config, name),))[0]
-    ends = changes.get("eos_token_id") or loaded.eos_token_ids
-    notes += _end_token_notes(changes.get("bad_words_ids", ()), ends, loaded)
-    return changes, notes
+    if config.dry_multiplier:
+        changes["dry_sequence_breakers"] = reader.find_breakers(config.dry_sequence_breakers)
+    return changes
 
 
 def _end_token_notes(
@@ -132,6 +142,15 @@ class _TextReader:
         for entry in entries:
             ids += [entry] if isinstance(entry, int) else self._find_token(name, entry)
         return tuple(dict.fromkeys(ids))
+
+    def find_breakers(self, entries: Sequence[int | str] | None) -> tuple[int, ...]:
+        """Return the tokens that end a repeat; None means those of ``BREAKERS`` that the model has."""
+        if entries is not None:
+            return self.to_single_tokens("dry_sequence_breakers", entries)
+        tokenizer, pieces = self.loaded.tokenizer, self.loaded.pieces
+        if tokenizer is None:
+            return ()
+        return tuple(i for text in BREAKERS for i in find_token_ids(tokenizer, pieces, text))
 
     def _find_token(self, name: str, text: str) -> list[int]:
         if self.loaded.tokenizer is None:

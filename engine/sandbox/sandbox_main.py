@@ -265,8 +265,8 @@ def build_filter_argument(job: dict[str, Any], loaded: LoadedModel) -> dict[str,
     from engine.models.structured_outputs import make_grammar_processor
     from engine.processors import FILTERS
 
-    known = ((FILTERS[name].build, value, kept) for name, value, kept in job.get("filters", ()))
-    found = [build(value, kept) for build, value, kept in known if build is not None]
+    known = ((FILTERS[name].build, values) for name, *values in job.get("filters", ()))
+    found = [build(*values) for build, values in known if build is not None]
     if job.get("structured_outputs"):
         ends = job["config"]["eos_token_id"] or ()
         spec, prompt = job["structured_outputs"], job["ids"][0]

@@ -90,7 +90,7 @@ def _has_score_filter(config: PromptLookupConfig) -> bool:
 def _has_score_shift(config: PromptLookupConfig) -> bool:
     """Return True if a processor changes scores without setting them to -inf."""
     penalties = (config.repetition_penalty, config.encoder_repetition_penalty)
-    moved = (config.sequence_bias, config.exponential_decay_length_penalty)
+    moved = (config.dry_multiplier, config.sequence_bias, config.exponential_decay_length_penalty)
     return any(penalty not in (None, 1) for penalty in penalties) or any(moved)
 
 

@@ -54,6 +54,7 @@ CASES = (
     ("epsilon_cutoff", 0.0, 0.5, {"temperature": 1.5, "top_k": 40}),
     ("eta_cutoff", 0.0, 0.5, {"temperature": 1.5}),
     ("repetition_penalty", 0.5, 2.0, {"no_repeat_ngram_size": 4, "top_p": 0.95}),
+    ("dry_multiplier", 0.0, 3.0, {"dry_allowed_length": 1, "sequence_bias": [[[6], 5.0]]}),
 )
 
 

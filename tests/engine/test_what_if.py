@@ -88,6 +88,7 @@ def test_the_first_step_that_changes_is_that_of_a_rerun_of_the_embedded_model(nu
     ("strategy", "params", "other"),
     [
         ("greedy", {}, {"repetition_penalty": 1.4, "no_repeat_ngram_size": 2}),
+        ("greedy", {}, {"dry_multiplier": 3.0, "dry_allowed_length": 1}),
         ("sampling", {}, {"temperature": 1.5, "top_p": 0.8, "min_p": 0.02}),
         ("sampling", {"num_return_sequences": 3}, {"typical_p": 0.7}),
         ("watermark", {"top_k": 0}, {"bias": 6.0}),

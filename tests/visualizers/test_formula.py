@@ -23,6 +23,7 @@ BOOK = {
     "biased": lambda z, t, d, s: math.e ** (z / t + d) / s,
     "repeated_up": lambda z, r: z * r,
     "repeated_down": lambda z, r: z / r,
+    "dry": lambda z, m, b, n, a: z - m * b ** (n - a),
     "top_k": lambda n, k: n if n <= k else math.nan,
     "top_p": lambda m, c: m if m >= c else math.nan,
     "top_p_last": lambda m, b, c: m - b if m >= c > m - b else math.nan,

@@ -17,6 +17,9 @@ from visualizers.base import (
     to_probability,
 )
 from visualizers.distribution.race import DrawSummary
+from visualizers.distribution.repeats import DRY, repeat_penalties
+
+_MAX_REPEATS = 3
 
 
 class CandidateSummary:
@@ -55,11 +58,28 @@ class StageSummary:
     """Effects of a step's logits processors.
 
     Values per step: ``entropy_model``, entropy of the model's distribution; per processor
-    ``entropy`` after it, both in bits, and ``removed``, the number of tokens it removed.
+    ``entropy`` after it, both in bits, and ``removed``, the number of tokens it removed;
+    ``repeats``, of DRY: (token id, length, penalty in nats) of the recorded tokens that would
+    continue a repeat, the longest first.
     """
 
     def __init__(self, run: Trace) -> None:
-        self.vocab_size = run.model.vocab_size
+        self.vocab_size, self.config = run.model.vocab_size, run.config
+        self.texts: dict[int, list[int]] = {}
+        self.prompt = [] if run.model.is_encoder_decoder else list(run.prompt_ids)
+
+    def _find_repeats(self, step: Step) -> list[list[float]]:
+        """Return ``repeats`` of a step, and add its tokens to its text."""
+        text = self.texts.setdefault(step.sequence, [])
+        before = [*self.prompt, *text[: step.keep]]
+        text[step.keep :] = step.emit
+        acts = any(stage.name == DRY.name for stage in step.stages)
+        if not acts or not has_single_token_candidates(step):
+            return []
+        found = repeat_penalties(self.config, before)
+        shown = [c.token_id for c in step.candidates if c.token_id in found]
+        longest = sorted(shown, key=lambda token: -found[token][0])[:_MAX_REPEATS]
+        return [[token, found[token][0], round(found[token][1], 4)] for token in longest]
 
     def add(self, step: Step) -> StepSummary:
         """Add a step and return its values."""
@@ -68,6 +88,7 @@ class StageSummary:
             "entropy_model": nats_to_bits(step.entropy or 0.0),
             "entropy": [nats_to_bits(stage.entropy) for stage in step.stages],
             "removed": [max(0, before - after) for before, after in pairwise(left)],
+            "repeats": self._find_repeats(step),
         }
 
 

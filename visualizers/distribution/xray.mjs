@@ -28,9 +28,28 @@ function createProcessorName(run, step, name, count) {
   const more = gone.length < count ? " …" : "";
   return [
     processorTitle(name),
+    ...(name === "DRY" ? createRepeats(run, step) : []),
     names ? el("small", { class: "dp-removed-tokens" }, names + more) : null,
   ];
 }
+
+/**
+ * What DRY did: which recorded tokens would continue a repeat, and its penalty.
+ * @param {Run} run
+ * @param {Step} step
+ */
+const createRepeats = (run, step) =>
+  run.shown[step.index].xray.repeats.map(([token, n, penalty]) =>
+    el(
+      "small",
+      { class: "dp-stage-effect" },
+      tr("“{token}” would continue a repeat of {n} tokens, −{penalty}", {
+        token: tokenLabel(run, token),
+        n: formatCount(n),
+        penalty: formatFixed(penalty, 1),
+      }),
+    ),
+  );
 
 /**
  * @param {Run} run

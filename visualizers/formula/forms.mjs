@@ -44,6 +44,17 @@ const STEPS = {
       "x occurred before and its [logit] z is negative, so it is multiplied by the [repetition penalty] θ.",
     ),
   },
+  dry: {
+    title: tr("DRY"),
+    symbols: { z: z("x"), m: "m", b: "b", n: "n", a: "a" },
+    draw: (v, x, is) => [
+      [sub("z′", x), "=", v.z, "−", v.m, "·", sup(v.b, [v.n, "−", v.a])],
+      ...equals(is),
+    ],
+    where: tr(
+      "x would continue a repeat of n tokens, and [DRY] allows repeats shorter than a. m is the penalty, and b is how much it grows with every token.",
+    ),
+  },
   top_k: {
     title: tr("Top-k"),
     symbols: { k: "k" },

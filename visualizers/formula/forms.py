@@ -31,6 +31,7 @@ RULES: dict[str, tuple[Callable[[Mapping[str, Any]], float], str]] = {
     "biased": (lambda v: math.exp(v["z"] / v["t"] + v["d"]) / v["s"], ".4g"),
     "repeated_up": (lambda v: v["z"] * v["r"], ".3f"),
     "repeated_down": (lambda v: v["z"] / v["r"], ".3f"),
+    "dry": (lambda v: v["z"] - v["m"] * v["b"] ** (v["n"] - v["a"]), ".3f"),
     "top_k": (lambda v: v["n"], ".0f"),
     "top_p": (lambda v: v["m"], ".4g"),
     "top_p_last": (lambda v: v["m"] - v["b"], ".4g"),

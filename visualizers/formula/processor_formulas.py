@@ -12,29 +12,36 @@ from typing import Any
 
 from engine.trace.details import WatermarkDetail
 from engine.trace.records import Candidate, Step
+from visualizers.distribution.repeats import repeat_penalties
 from visualizers.formula.filter_formulas import FILTER_FORMULAS, ORDER_PRESERVING, FilterStage
 from visualizers.formula.forms import fill_formula, number_setting
 
 FormulaLine = dict[str, Any]
 _BANS = frozenset(("NoRepeatNGram", "NoBadWords", "SuppressTokens", "SuppressTokensAtBegin"))
-_KNOWN_PROCESSORS = ORDER_PRESERVING | _BANS | {"RepetitionPenalty", "GreenList"}
+_KNOWN_PROCESSORS = ORDER_PRESERVING | _BANS | {"RepetitionPenalty", "DRY", "GreenList"}
 _MAX_EXPONENT = 700.0
 _TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class _LogitTransform:
-    """The change of every logit before the softmax: repetition penalty and temperature."""
+    """The change of every logit before the softmax: repetition penalty, DRY and temperature."""
 
     temperature: float
     penalty: float
     before: frozenset[int]
+    repeats: Mapping[int, tuple[int, float]]
+    """See ``repeat_penalties``; empty without DRY."""
 
-    def apply_penalty(self, token: int, logit: float) -> float:
+    def apply_repetition_penalty(self, token: int, logit: float) -> float:
         """Return the logit after the repetition penalty."""
         if self.penalty == 1 or token not in self.before:
             return logit
         return logit * self.penalty if logit < 0 else logit / self.penalty
+
+    def apply_penalties(self, token: int, logit: float) -> float:
+        """Return the logit after the repetition penalty and DRY."""
+        return self.apply_repetition_penalty(token, logit) - self.repeats.get(token, (0, 0.0))[1]
 
 
 def safe_exp(exponent: float) -> float | None:
@@ -64,16 +71,33 @@ def iter_processor_formulas(
         if "RepetitionPenalty" in names
         else 1.0,
         frozenset(before),
+        repeat_penalties(config, before) if "DRY" in names else {},
     )
     logit = own.raw_logprob + (step.logsumexp or 0.0)
-    changed = shape.apply_penalty(own.token_id, logit)
+    changed = shape.apply_repetition_penalty(own.token_id, logit)
     if changed != logit:
         form = "repeated_up" if logit < 0 else "repeated_down"
         yield fill_formula(form, own.token_id, changed, z=logit, r=shape.penalty)
+    if own.token_id in shape.repeats:
+        yield _dry_formula(own.token_id, changed, shape.repeats[own.token_id][0], config)
+    changed = shape.apply_penalties(own.token_id, logit)
     for place, stage in enumerate(step.stages):
         if stage.name in FILTER_FORMULAS:
             yield FILTER_FORMULAS[stage.name](FilterStage(step, own, place, config))
     yield _softmax_formula(step, own, shape, changed, number_setting(config, "bias", 0.0))
+
+
+def _dry_formula(
+    token: int, logit: float, length: int, config: Mapping[str, Any]
+) -> FormulaLine | None:
+    operands = {
+        "z": logit,
+        "m": number_setting(config, "dry_multiplier", 0.0),
+        "b": number_setting(config, "dry_base", 1.0),
+        "n": length,
+        "a": config["dry_allowed_length"],
+    }
+    return fill_formula("dry", token, **operands)
 
 
 def _softmax_formula(
@@ -85,14 +109,14 @@ def _softmax_formula(
         step: a step with candidates.
         own: the chosen candidate.
         shape: the change of the logits.
-        logit: its logit after the repetition penalty.
+        logit: its logit after the penalties.
         added: watermark bias of green tokens.
     """
     other = next((c for c in step.candidates if c.token_id != own.token_id), own)
     if other.processed_logprob == -math.inf:
         other = own
     bias = {c.token_id: _green_bias(step, c.token_id, added) for c in (own, other)}
-    theirs = shape.apply_penalty(other.token_id, other.raw_logprob + (step.logsumexp or 0.0))
+    theirs = shape.apply_penalties(other.token_id, other.raw_logprob + (step.logsumexp or 0.0))
     total = theirs / shape.temperature + bias[other.token_id] - other.processed_logprob
     mine = logit / shape.temperature + bias[own.token_id] - total
     summed = safe_exp(total)

@@ -62,6 +62,7 @@ export interface StageSummary {
   entropy_model: number;
   entropy: number[];
   removed: number[];
+  repeats: number[][];
 }
 /**
  * In bits.

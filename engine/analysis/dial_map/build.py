@@ -37,7 +37,7 @@ from engine.one_shot_thread import run_in_thread
 from engine.processors import FILTERS
 from engine.run.caller_objects import describe_caller_objects
 from engine.run.preparation import ModelLoader, Prepared, parse_models, prepare
-from engine.run.request import CheckedRequest, DecodeRequest, check_request
+from engine.run.request import CheckedRequest, DecodeRequest, check_request, fit_to_model
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn, wait_until_idle
 from engine.settings import SETTINGS
 from engine.statistics.text_divergence import common_prefix_length
@@ -247,7 +247,9 @@ def _create_mapper(plan: _Plan, max_texts: int, cancelled: threading.Event) -> M
     run = plan.run
     # At its neutral value generate() leaves a filter out.
     config = dataclasses.replace(run.config, **{plan.dial: _active_value(plan)})
-    forward, processors, _ = capture_loop(run, config)
+    # A filter that is on may have texts that become ids only then.
+    fitted = fit_to_model(dataclasses.replace(run.checked, config=config), run.target)
+    forward, processors, _ = capture_loop(run, fitted.config)
     prompt = torch.tensor([run.prompt_ids])
     margin = None
     if has_known_tolerance(processors):

@@ -24,6 +24,7 @@ _ATTRIBUTES = {
     "epsilon_cutoff": "epsilon",
     "eta_cutoff": "epsilon",
     "repetition_penalty": "penalty",
+    "dry_multiplier": "multiplier",
     "top_n_sigma": "n",
 }
 """Parameter -> attribute of its processor, where the two have different names."""
@@ -31,7 +32,9 @@ _PREFIX_FILTERS = ("top_k", "top_p", "min_p", "top_n_sigma")
 """They keep the best tokens by score, so several of them and a temperature keep the theorem."""
 _OWN_ORDER_FILTERS = ("top_h", "typical_p", "epsilon_cutoff", "eta_cutoff")
 """They are proven only as the dial itself: temperature can make them keep more or fewer tokens."""
-DIALS = ("temperature", *_PREFIX_FILTERS, *_OWN_ORDER_FILTERS, "repetition_penalty")
+_PENALTIES = ("repetition_penalty", "dry_multiplier")
+"""They change the order of the tokens."""
+DIALS = ("temperature", *_PREFIX_FILTERS, *_OWN_ORDER_FILTERS, *_PENALTIES)
 """Parameters of sampling that can be the dial of a map."""
 MAX_STOPS = 400
 EDGE_WIDTH = 1e-3
@@ -102,7 +105,7 @@ def unproven_reason(dial: str, config: object) -> str:
         dial: one of DIALS.
         config: the run's config, which has the other filters.
     """
-    if dial == "repetition_penalty":
+    if dial in _PENALTIES:
         return Message(
             "Only the stops are decided: a penalty changes the order of the tokens, so other texts "
             "may lie between two stops."

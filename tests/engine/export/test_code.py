@@ -33,6 +33,12 @@ CASES = [(name, {}) for name in STRATEGIES] + [
     ("sampling", {"guidance_scale": 1.5, "negative_prompt_ids": [8, 30], "min_p": 0.02}),
     ("sampling", {"eos_token_id": [10, 56], "sequence_bias": [[[10], -2.0]], "typical_p": 0.8}),
     ("sampling", {"temperature": 2.0, "top_k": 0, "top_n_sigma": 1.2}),
+    ("greedy", {"dry_multiplier": 2.0, "dry_allowed_length": 1, "dry_sequence_breakers": [40]}),
+    ("beam_search", {"num_beams": 3, "dry_multiplier": 2.0, "dry_allowed_length": 1}),
+    (
+        "prompt_lookup",
+        {"do_sample": True, "top_k": 9, "dry_multiplier": 2.0, "dry_allowed_length": 1},
+    ),
     ("beam_sampling", {"num_beams": 3, "top_k": 0, "top_n_sigma": 1.0}),
     ("speculative", {"do_sample": True, "top_n_sigma": 1.5, "num_assistant_tokens": 4}),
     ("prompt_lookup", {"do_sample": True, "top_n_sigma": 1.5}),
