@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -20,22 +21,27 @@ from engine.analysis.captured_loop import capture_loop
 from engine.analysis.dial_map.passes import BatchedPasses
 from engine.errors import Cancelled, EngineError, ParameterError
 from engine.grammar.compile import make_byte_matcher, next_bytes
-from engine.messages import Message
 from engine.models.loading import pin_models
 from engine.models.structured_outputs import NAME, compile_structured_outputs
 from engine.models.text import encode_after
 from engine.one_shot_thread import run_in_thread
 from engine.run.preparation import ModelLoader, Prepared, parse_models, prepare
-from engine.run.request import DecodeRequest, check_request
+from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
 
 MAX_TEXTS = 200
 _MAX_BYTES = 20_000
 """Most beginnings of texts, in bytes, that are looked at to count the texts."""
+_MAX_OPEN = 10 * MAX_TEXTS
+"""Most beginnings of the same length; each of them goes on to a text, but for rare dead ends."""
 _MAX_BEGINNINGS = 3000
 """Most beginnings, in tokens, that the model reads."""
 _LEAST = 1e-6
 """A way to write a text is left out if it has less than this share of all allowed texts."""
+
+
+class TooManyTextsError(EngineError):
+    """A grammar has too many texts, or too many ways to write them, for a list; draws estimate it."""
 
 
 @dataclass(frozen=True)
@@ -91,16 +97,12 @@ def list_allowed_texts(
 
     Raises:
         Cancelled: it was stopped.
-        EngineError: the grammar has more texts, or too many ways to write them, in one sentence.
+        TooManyTextsError: the grammar has more texts, or too many ways to write them.
+        EngineError: the request is invalid, or the model cannot serve it.
     """
     cancelled = cancelled or threading.Event()
-    checked = parse_models(check_request(request))
-    spec = checked.config.structured_outputs
-    if spec is None:
-        raise ParameterError(NAME, None, "a list of allowed texts needs a grammar")
-    if request.parent is not None:
-        raise EngineError("The texts of a branch cannot be listed. Ask about the run it continues.")
-    texts = _enumerate_texts(compile_structured_outputs(spec))
+    checked = check_grammar_request(request)
+    texts = _enumerate_texts(compile_structured_outputs(checked.config.structured_outputs))
     run = prepare(checked, ModelLoader(cancelled, tell))
     loaded = run.target
     line = wait_for_turn(cancelled, loaded, tell=tell, kind=("texts", loaded.name), size=1.0)
@@ -108,22 +110,38 @@ def list_allowed_texts(
         return run_in_thread(lambda: _read_texts(run, texts, cancelled))
 
 
+def check_grammar_request(request: DecodeRequest) -> CheckedRequest:
+    """Return the checked request of a run with a grammar.
+
+    Raises:
+        EngineError: it is invalid, has no grammar, or continues a branch.
+    """
+    checked = parse_models(check_request(request))
+    if checked.config.structured_outputs is None:
+        raise ParameterError(NAME, None, "a list of allowed texts needs a grammar")
+    if request.parent is not None:
+        raise EngineError("The texts of a branch cannot be listed. Ask about the run it continues.")
+    return checked
+
+
 def _enumerate_texts(grammar: str) -> list[str]:
     """Return the texts that a grammar allows.
 
     Raises:
-        ParameterError: they are too many to list.
+        TooManyTextsError: they are too many to list.
     """
     texts: list[str] = []
-    looked, open_ones = 0, [(make_byte_matcher(grammar), b"")]
+    looked, open_ones = 0, deque([(make_byte_matcher(grammar), b"")])
     while open_ones:
-        matcher, so_far = open_ones.pop()
+        # The shortest first: the other way an endless grammar would be followed to ever longer texts.
+        matcher, so_far = open_ones.popleft()
         looked += 1
         if matcher.is_accepting():
             texts.append(so_far.decode("utf-8", "replace"))
-        if len(texts) > MAX_TEXTS or looked > _MAX_BYTES:
-            why = Message("it allows more than {most} texts, too many to list", most=MAX_TEXTS)
-            raise ParameterError(NAME, "this grammar", why)
+        if len(texts) > MAX_TEXTS or looked > _MAX_BYTES or len(open_ones) > _MAX_OPEN:
+            raise TooManyTextsError(
+                "This grammar allows more than {most} texts, too many to list.", most=MAX_TEXTS
+            )
         following: list[int] = next_bytes(matcher).nonzero()[0].tolist()
         for byte in following:
             after = matcher.deep_copy()
@@ -189,7 +207,7 @@ class _Reader:
             if self.cancelled.is_set():
                 raise Cancelled
             if read > _MAX_BEGINNINGS:
-                raise EngineError(
+                raise TooManyTextsError(
                     "The texts of this grammar can be written in too many ways to read them all."
                 )
             logprobs = self.passes.read().double().log_softmax(-1)

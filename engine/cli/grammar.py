@@ -1,4 +1,4 @@
-"""The command ``grammar``: every text that a recorded run's grammar allows, with two probabilities."""
+"""The command ``grammar``: the texts that a recorded run's grammar allows, with two probabilities."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from engine.trace import json_io
 
 if TYPE_CHECKING:
     from engine.analysis.allowed_texts import AllowedTexts
+    from engine.analysis.grammar_draws import GrammarEstimate
+    from engine.run.request import DecodeRequest
+
+_MOST_SHOWN = 20
 
 
 def add(commands: Commands) -> None:
@@ -23,18 +27,66 @@ def add(commands: Commands) -> None:
         help="compare removing tokens with choosing among all texts of a run's structured_outputs",
     )
     command.add_argument("file", help="trace of a run; the command loads its model")
+    command.add_argument(
+        "--draws",
+        type=int,
+        help="estimate from so many draws; without it the texts are listed, and 1000 are drawn where they are "
+        "more than 200",
+    )
+    command.add_argument("--seed", type=int, help="seed of the draws; without it that of the run")
     command.add_argument("--json", action="store_true", help="print the table as JSON")
     command.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from engine.analysis.allowed_texts import list_allowed_texts
     from engine.run.request import request_from_trace
 
-    found = list_allowed_texts(request_from_trace(json_io.load(arguments.file)))
-    lines = [json.dumps(dataclasses.asdict(found))] if arguments.json else _format_table(found)
+    request = request_from_trace(json_io.load(arguments.file))
+    if arguments.seed is not None:
+        request = dataclasses.replace(request, seed=arguments.seed)
+    found = _compare(request, arguments.draws)
+    lines = [json.dumps(dataclasses.asdict(found))] if arguments.json else _format(found)
     for line in lines:
         print(escape_controls(line))
+
+
+def _compare(request: DecodeRequest, draws: int | None) -> AllowedTexts | GrammarEstimate:
+    """Return the list of all texts, or the estimate of so many draws or where the list is too long."""
+    from engine.analysis.allowed_texts import TooManyTextsError, list_allowed_texts
+    from engine.analysis.grammar_draws import DRAWS, estimate_allowed_texts
+
+    if draws is None:
+        try:
+            return list_allowed_texts(request)
+        except TooManyTextsError:
+            draws = DRAWS
+    return estimate_allowed_texts(request, draws)
+
+
+def _format(found: AllowedTexts | GrammarEstimate) -> Iterator[str]:
+    from engine.analysis.allowed_texts import AllowedTexts
+
+    return _format_table(found) if isinstance(found, AllowedTexts) else _format_estimate(found)
+
+
+def _format_estimate(found: GrammarEstimate) -> Iterator[str]:
+    yield (
+        f"The model writes a text of this grammar with probability {found.valid:.2g} "
+        f"(95 % interval: {found.low:.2g} to {found.high:.2g})."
+    )
+    yield f"{'model':>8} {'masked':>8}  text"
+    for one in found.texts[:_MOST_SHOWN]:
+        yield f"{format_percent(one.own):>8} {format_percent(one.masked):>8}  {one.text!r}"
+    if (more := len(found.texts) - _MOST_SHOWN) > 0:
+        yield f"and {more} more"
+    yield (
+        "model: its own choice among the texts of the grammar. masked: what removing forbidden tokens gives. "
+        "A text that no draw found is missing."
+    )
+    yield (
+        f"Estimated from {found.draws} draws, which count like {found.effective:.0f}; {found.complete} of them "
+        f"were complete. The model read {found.rows} tokens."
+    )
 
 
 def _format_table(found: AllowedTexts) -> Iterator[str]:
