@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -225,11 +226,9 @@ class _Drawer:
         drawn = torch.multinomial(
             (kept - share).exp(), one.count, replacement=True, generator=self.generator
         )
-        each: tuple[torch.Tensor, torch.Tensor] = drawn.unique(return_counts=True)
-        tokens: list[int] = each[0].tolist()
-        counts: list[int] = each[1].tolist()
+        tokens: list[int] = drawn.tolist()
         weight, following = one.weight + share, list[_Beginning]()
-        for token, count in zip(tokens, counts, strict=True):
+        for token, count in sorted(Counter(tokens).items()):
             if token in self.processor.eos:
                 pieces = b"".join(self.processor.table.tokens[i] for i in one.ids)
                 self.found += [(pieces.decode("utf-8", "replace"), weight)] * count

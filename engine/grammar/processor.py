@@ -111,7 +111,9 @@ class GrammarLogitsProcessor:
         root = llguidance.LLMatcher(
             table.llguidance, grammar, log_level=0, limits=llguidance.LLParserLimits(**limits)
         )
-        self._matchers: OrderedDict[tuple[int, ...], llguidance.LLMatcher | None] = OrderedDict({(): root})
+        self._matchers: OrderedDict[tuple[int, ...], llguidance.LLMatcher | None] = OrderedDict(
+            {(): root}
+        )
         self._masks: dict[tuple[int, ...], bytes] = {}
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,9 @@ from playwright.sync_api import expect
 
 from engine.analysis import gallery
 from engine.analysis.fork import branch_point, make_branch
+from engine.declare.config import config_to_dict
 from engine.models.loading import load
+from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from tests.helpers.pages import drawn, finish, fits, run_id, shot, status, trace_of, view
 
@@ -59,7 +61,7 @@ def test_candidates_are_continued_by_mouse_by_key_and_with_typed_text(open_page)
     made = make_branch(place, token_id=other)
     assert (first.prompt_ids, first.parent) == (made.input_ids, made.parent)
     # The parent was recorded before some parameters were there.
-    assert first.config == {**dict.fromkeys(first.config), **parent.config}
+    assert first.config == {**config_to_dict(STRATEGIES["greedy"].config()), **parent.config}
 
     # The keyboard alone: choose a candidate's button, continue with Enter.
     opened(page, 2)
