@@ -108,7 +108,8 @@ def model_probability(node: BeamNode, step: Step) -> float | None:
     """
     if any(stage.name != _DIVERSITY_PROCESSOR for stage in step.stages):
         return None
-    return min(1.0, to_probability(node.logprob + node.diversity_penalty))
+    # A file may have any penalty, and rounding may leave the sum above 0.
+    return to_probability(min(0.0, node.logprob + node.diversity_penalty))
 
 
 def nats_to_bits(nats: float) -> float:

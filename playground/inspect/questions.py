@@ -49,7 +49,6 @@ _QUESTION_MODULES = (
     preflight,
     chat_preview,
     special_tokens,
-    grammar_check,
     generate_outputs,
     what_if,
     why,

@@ -11,6 +11,7 @@ from engine import DecodeRequest, load
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from tests.helpers.grammars import BALL, CHOICE, COUNT, PAIRS, TOY, matches
+from tests.helpers.heads import with_heads
 from tests.helpers.models import tiny_llama
 from tests.helpers.runs import finished
 from tests.helpers.tokenizers import TEXT, make_sentencepiece, make_unigram
@@ -38,7 +39,7 @@ def writer(kind: str, seed: int) -> LoadedModel:
         return load("storyteller" if seed == 1 else "storyteller-draft")
     tokenizer = writing_tokenizer(kind)
     ids = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": None}
-    model = tiny_llama(2, vocab_size=len(tokenizer), seed=seed, **ids)
+    model = with_heads(tiny_llama(2, vocab_size=len(tokenizer), seed=seed, **ids))
     return LoadedModel(model, tokenizer, f"writer-{kind}-{seed}")
 
 
