@@ -34,6 +34,7 @@ class ProcessPresence:
     def _reset_state(self) -> None:
         """Reset after a fork. The child shares the parent's id in the database."""
         self._lock = threading.Lock()
+        self._beat_lock = threading.Lock()
         self._left = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -59,7 +60,8 @@ class ProcessPresence:
                 return
         own = tables.PROCESSES.c.id == self.database.process
         try:
-            with self.database.write_transaction() as db:
+            # A heartbeat that is under way would bring the row back.
+            with self._beat_lock, self.database.write_transaction() as db:
                 db.execute(sa.delete(tables.PROCESSES).where(own))
         except database_errors() as error:
             _LOG.error("that this process ends is not known: %s", type(error).__name__)
@@ -79,7 +81,7 @@ class ProcessPresence:
     def _send_heartbeat(self) -> None:
         processes, now = tables.PROCESSES, self.database.now()
         here = self.database.insert(processes).values(id=self.database.process, seen=now)
-        with self.database.write_transaction() as db:
+        with self._beat_lock, self.database.write_transaction() as db:
             if self._left.is_set():
                 # A heartbeat after ``leave`` would make an ended process look alive.
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from playground.rooms.registry import NO_ROOM
 from playground.rooms.room import TEACHER, RoomError
 from playground.rooms.store import DatabaseRoomStore
 from playground.storage.database import Database
+from playground.storage.presence import ProcessPresence
 from playground.storage.run_store import ATTEMPT_STRIDE, RunMessage, RunStart, RunStore
 from playground.storage.tables import LISTENERS, PROCESSES, ROOMS
 from tests.helpers.patience import PATIENCE_S, comes_true
@@ -228,3 +230,30 @@ def test_a_run_is_read_and_continued_by_another_process(address):
     assert one.flush(PATIENCE_S)
     assert other.flush(PATIENCE_S)
     assert one.find("r").texts == ["{}", '{"a":1}']
+
+
+def test_a_heartbeat_under_way_does_not_bring_an_ended_process_back(address):
+    database = Database(address, "ended")
+    presence = ProcessPresence(database)
+    presence.start_heartbeat()
+    checked, go_on = threading.Event(), threading.Event()
+
+    class Slow(threading.Event):
+        def is_set(self):
+            left = super().is_set()
+            checked.set()
+            go_on.wait(PATIENCE_S)
+            return left
+
+    presence._left = Slow()
+    beat = threading.Thread(target=presence._send_heartbeat)
+    leave = threading.Thread(target=presence.announce_exit)
+    beat.start()
+    assert checked.wait(PATIENCE_S)
+    leave.start()
+    leave.join(1)
+    go_on.set()
+    for thread in (beat, leave):
+        thread.join(PATIENCE_S)
+    with database.read_transaction() as db:
+        assert "ended" not in db.scalars(presence.select_alive_ids()).all()
