@@ -14,6 +14,10 @@ SUFFIX = "-mtp"
 """Heads stored at 8 bits lie next to their model, so that loading the model reads nothing of them."""
 
 
+class NoHeadsError(Exception):
+    """A model's files have no weights for the heads that its configuration names."""
+
+
 def load_heads(model: Model) -> Any:
     """Return transformers' ``MtpModel`` with the heads of a model, which does not change.
 
@@ -21,8 +25,9 @@ def load_heads(model: Model) -> Any:
     their own are read from the model's checkpoint, as ``generate(use_mtp=True)`` does.
 
     Raises:
-        AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError: the checkpoint has no
-            weights for them, or transformers cannot build heads from such layers.
+        NoHeadsError: the checkpoint has no weights for them.
+        AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError: transformers cannot read
+            them, or cannot build heads from such layers.
     """
     # Imported here: the server's threads import transformers at the same time when it starts.
     from safetensors.torch import load_file
@@ -34,7 +39,7 @@ def load_heads(model: Model) -> Any:
     device = next((place for place in places if place.type != "meta"), torch.device("cpu"))
     if not file.is_file():
         if not model._keys_to_ignore_on_load_unexpected:
-            raise ValueError("its files have no weights for them")
+            raise NoHeadsError
         return MtpModel.from_pretrained(model, device_map={"": device}).eval()
     with torch.device(device):
         heads = MtpModel(model, model.config.get_text_config(decoder=True).num_mtp_layers)

@@ -12,7 +12,7 @@ from engine.loops.drafting.lossless_check import make_report_hook
 from engine.loops.drafting.mtp import MtpDrafter
 from engine.models.hashes import check_embedded_files
 from engine.models.meta_model import CONSTRUCTION_LOCK
-from engine.models.mtp_heads import SUFFIX, load_heads
+from engine.models.mtp_heads import SUFFIX, NoHeadsError, load_heads
 from engine.sources.source import Embedded
 from engine.strategies.base import STORY, Context, Preset, Strategy
 from engine.strategies.drafting_params import (
@@ -22,7 +22,7 @@ from engine.strategies.drafting_params import (
 )
 
 _UNREADABLE = (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError)
-"""What transformers raises for missing heads, and for layers that it cannot build heads from."""
+"""What transformers raises for damaged heads, and for layers that it cannot build heads from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +42,15 @@ def prepare(context: Context) -> dict[str, Any]:
     try:
         with CONSTRUCTION_LOCK:
             heads = load_heads(target.model)
+    except NoHeadsError as error:
+        raise ModelError(
+            "The files of {name} have no weights for its heads.", name=target.name
+        ) from error
     except _UNREADABLE as error:
         raise ModelError(
-            "The heads of {name} cannot be loaded: {why}.",
+            "The heads of {name} cannot be loaded ({kind}).",
             name=target.name,
-            why=str(error).partition("\n")[0],
+            kind=type(error).__name__,
         ) from error
     make = partial(MtpDrafter, heads=heads)
     return {"make_drafter": make, "after": make_report_hook(context.config, make)}

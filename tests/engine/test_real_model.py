@@ -10,7 +10,7 @@ from engine.strategies.compatibility import incompatibility_reason
 from tests.helpers.real import CHAT, PLAIN, assistant_of, ids_of, real_model
 from tests.helpers.references import SAMPLED, expected, params_of
 from tests.helpers.runs import finished
-from tests.helpers.strategies import BY_LOOP, OURS
+from tests.helpers.strategies import BY_LOOP_WITHOUT_HEADS, WITHOUT_HEADS
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
@@ -35,7 +35,7 @@ def check(strategy, prompt, new, seed):
     assert [list(output.token_ids) for output in trace.outputs] == wanted
 
 
-@pytest.mark.parametrize("strategy", BY_LOOP)
+@pytest.mark.parametrize("strategy", BY_LOOP_WITHOUT_HEADS)
 def test_a_strategy_gives_the_tokens_of_transformers(strategy):
     check(strategy, CHAT, NEW, SEED)
 
@@ -43,7 +43,7 @@ def test_a_strategy_gives_the_tokens_of_transformers(strategy):
 @pytest.mark.nightly
 @pytest.mark.parametrize("prompt", [CHAT, PLAIN, LISTING], ids=["chat", "plain", "code"])
 @pytest.mark.parametrize(
-    ("strategy", "seed"), [(s, n) for s in OURS for n in range(3 if s in SAMPLED else 1)]
+    ("strategy", "seed"), [(s, n) for s in WITHOUT_HEADS for n in range(3 if s in SAMPLED else 1)]
 )
 def test_longer_texts_of_several_prompts_and_seeds(strategy, prompt, seed):
     check(strategy, prompt, 40, seed)

@@ -14,7 +14,7 @@ from tests.helpers.real import CHAT, NAME, PLAIN, assistant_of, ids_of, real_mod
 from tests.helpers.references import params_of
 from tests.helpers.runs import finished
 from tests.helpers.same_passes import expected_by_passes
-from tests.helpers.strategies import OURS
+from tests.helpers.strategies import WITHOUT_HEADS
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
@@ -35,7 +35,7 @@ EVERYDAY = (
 
 
 def _cells():
-    for cell in itertools.product(WAYS, OURS, (CHAT, PLAIN)):
+    for cell in itertools.product(WAYS, WITHOUT_HEADS, (CHAT, PLAIN)):
         named = (*cell[:2], "chat" if cell[2] == CHAT else "plain")
         marks = () if named in EVERYDAY else pytest.mark.nightly
         yield pytest.param(*cell, marks=marks, id="-".join(named))

@@ -11,6 +11,8 @@ from tests.helpers.runs import finished
 
 OURS = [name for name, strategy in STRATEGIES.items() if strategy.loop is not None]
 """Strategies that decide by a loop of ours; what a custom method does is tried in test_custom.py."""
+WITHOUT_HEADS = [name for name in OURS if "heads" not in STRATEGIES[name].needs]
+"""Those of OURS that a model without heads takes, such as the real one."""
 LOOPS = {
     "sampling": "one token at a time",
     "beam_search": "several texts at a time",
@@ -21,6 +23,7 @@ LOOPS = {
 """A strategy for each kind of loop -> what its loop does."""
 BY_LOOP = [pytest.param(name, marks=() if name in LOOPS else pytest.mark.nightly) for name in OURS]
 """Every strategy as a parameter of tests that cost seconds: one for each kind of loop by day, all by night."""
+BY_LOOP_WITHOUT_HEADS = [param for param in BY_LOOP if param.values[0] in WITHOUT_HEADS]
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
 
 
