@@ -21,13 +21,14 @@ import torch
 from engine.analysis.allowed_texts import AllowedText, check_grammar_request
 from engine.analysis.captured_loop import capture_loop
 from engine.analysis.dial_map.passes import BatchedPasses
-from engine.errors import Cancelled, DecodeError, EngineError, ParameterError
+from engine.errors import Cancelled, EngineError, ParameterError
 from engine.messages import Message
 from engine.models.loading import pin_models
 from engine.one_shot_thread import run_in_thread
 from engine.run.preparation import ModelLoader, Prepared, prepare
 from engine.run.request import DecodeRequest
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
+from engine.run.stop_criterion import time_limit_error
 from engine.settings import SETTINGS
 
 DRAWS = 1000
@@ -199,10 +200,7 @@ class _Drawer:
             if self.cancelled.is_set():
                 raise Cancelled
             if self.seconds + time.perf_counter() - began > SETTINGS.max_runtime_s:
-                raise DecodeError(
-                    "The limit of {max_runtime_s} seconds was reached.",
-                    max_runtime_s=f"{SETTINGS.max_runtime_s:g}",
-                )
+                raise time_limit_error(SETTINGS.max_runtime_s)
             logprobs = passes.read().double().cpu().log_softmax(-1)
             following = [
                 (row, more)

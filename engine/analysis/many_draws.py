@@ -42,7 +42,7 @@ from engine.run.preparation import (
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.run import build_rules, get_generate, prompt_arguments
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
-from engine.run.stop_criterion import StopCriterion
+from engine.run.stop_criterion import StopCriterion, time_limit_error
 from engine.run.ticket import Ticket
 from engine.settings import SETTINGS
 from engine.statistics.prefix_tree import SampledText
@@ -116,10 +116,7 @@ def draw_many(
         if cancelled.is_set():
             return
         if stop.expired:
-            raise DecodeError(
-                "The limit of {max_runtime_s} seconds was reached.",
-                max_runtime_s=f"{SETTINGS.max_runtime_s:g}",
-            )
+            raise time_limit_error(SETTINGS.max_runtime_s)
         named = {i for draw in draws for i in draw.token_ids}
         pieces = loaded.pieces.of(named)
         yield DrawBatch(draws, tuple(ids), pieces, round_decimals(busy_s))

@@ -41,13 +41,20 @@ class DRYLogitsProcessor:
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return (rows, vocab) scores, lowered where a token would continue a repeat."""
-        excess = scores.new_full(scores.shape, -1.0)
+        growth = scores.new_zeros(scores.shape)
         for row, text in enumerate(input_ids.tolist()):
             for token, length in self.find_repeats(text).items():
-                excess[row, token] = length - self.allowed_length
+                growth[row, token] = self.growth(length)
+        return scores - self.multiplier * growth
+
+    def growth(self, length: int) -> float:
+        """Return the penalty of a repeat of ``length`` tokens, in multipliers."""
+        try:
+            growth = self.base ** (length - self.allowed_length)
+        except OverflowError:
+            growth = float("inf")
         # A penalty never removes a token, however long the repeat is.
-        growth = scores.new_tensor(self.base).pow(excess.clamp(min=0)).clamp(max=1e30)
-        return scores.where(excess < 0, scores - self.multiplier * growth)
+        return min(growth, 1e30)
 
     def find_repeats(self, text: list[int]) -> dict[int, int]:
         """Return token id -> length of the longest repeat that it would continue, if that counts."""

@@ -7,7 +7,15 @@ from typing import Any
 
 import torch
 
+from engine.errors import DecodeError
 from engine.timing_noise import work_time
+
+
+def time_limit_error(limit_s: float) -> DecodeError:
+    """Return the error of an analysis that took longer than a run may."""
+    return DecodeError(
+        "The limit of {max_runtime_s} seconds was reached.", max_runtime_s=f"{limit_s:g}"
+    )
 
 
 class StopCriterion:

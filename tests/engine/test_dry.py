@@ -152,6 +152,14 @@ def test_a_run_repeats_less_and_records_its_marks(story):
     assert len(story.config["dry_sequence_breakers"]) == 4, pieces
 
 
+def test_a_repeat_of_hundreds_of_tokens_has_a_penalty_that_removes_nothing():
+    text = [A] * 700
+    assert penalties(text, multiplier=1.0, base=4.0) == {A: pytest.approx(1e30)}
+    names = ("multiplier", "base", "allowed_length", "penalty_last_n", "sequence_breakers")
+    config = {f"dry_{n}": v for n, v in zip(names, (1.0, 4.0, 2, -1, ()), strict=True)}
+    assert repeat_penalties(config, text) == {A: (699, 1e30)}
+
+
 def test_the_x_ray_says_which_repeat_and_by_how_much(story):
     """“ and ran and” would go on as before: “ ran” continues a repeat of one token, “ and” of none."""
     found = repeat_penalties(story.config, story.prompt_ids)

@@ -23,6 +23,5 @@ def repeat_penalties(
     made = DRY.build(config[DRY.parameter], *(config[name] for name in DRY.settings))
     found: Mapping[int, int] = made.find_repeats(list(text))
     return {
-        token: (length, made.multiplier * made.base ** (length - made.allowed_length))
-        for token, length in found.items()
+        token: (length, made.multiplier * made.growth(length)) for token, length in found.items()
     }

@@ -39,6 +39,7 @@ from engine.run.caller_objects import describe_caller_objects
 from engine.run.preparation import ModelLoader, Prepared, parse_models, prepare
 from engine.run.request import CheckedRequest, DecodeRequest, check_request, fit_to_model
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn, wait_until_idle
+from engine.run.stop_criterion import time_limit_error
 from engine.settings import SETTINGS
 from engine.statistics.text_divergence import common_prefix_length
 from engine.strategies.sampling import SamplingConfig
@@ -145,10 +146,7 @@ def _advance_map(
             run_in_thread(mapper.advance)
             seconds += time.perf_counter() - began
         if seconds > SETTINGS.max_runtime_s:
-            raise DecodeError(
-                "The limit of {max_runtime_s} seconds was reached.",
-                max_runtime_s=f"{SETTINGS.max_runtime_s:g}",
-            )
+            raise time_limit_error(SETTINGS.max_runtime_s)
         yield _to_map(plan, mapper, seconds)
 
 
