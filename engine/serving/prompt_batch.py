@@ -33,6 +33,39 @@ def check_prompt_count(prompts: Sequence[object]) -> None:
         raise ParameterError("prompt", count, allowed)
 
 
+class _Runs:
+    """Runs in several threads that stop together."""
+
+    def __init__(self) -> None:
+        self.begun: list[JobStream] = []
+        self.stopped = False
+
+    def decode(self, request: DecodeRequest) -> Trace:
+        """Return the record of a run.
+
+        Raises:
+            Cancelled: the runs were stopped.
+            EngineError: it failed.
+        """
+        if self.stopped:
+            raise Cancelled
+        run = decode(request)
+        self.begun.append(run)
+        # ``stop`` does not know a run that was beginning.
+        if self.stopped:
+            run.cancel()
+        last = None
+        for event in run:
+            last = event
+        return trace_of(last)
+
+    def stop(self) -> None:
+        """Stop all runs; none begins any more."""
+        self.stopped = True
+        for run in self.begun:
+            run.cancel()
+
+
 def decode_prompts(
     request: DecodeRequest,
     prompts: Sequence[str],
@@ -55,22 +88,10 @@ def decode_prompts(
     requests = [dataclasses.replace(request, prompt=prompt) for prompt in prompts]
     for one in requests:
         check_request(one)
-    runs: list[JobStream] = []
-    stopped = False
-
-    def decode_one(one: DecodeRequest) -> Trace:
-        if stopped:
-            raise Cancelled
-        run = decode(one)
-        runs.append(run)
-        last = None
-        for event in run:
-            last = event
-        return trace_of(last)
-
+    runs = _Runs()
     # As many as may share passes; a thread keeps the visitor whose runs they are.
     with ThreadPoolExecutor(max(1, SETTINGS.max_shared_runs)) as pool:
-        waiting = [pool.submit(copy_context().run, decode_one, one) for one in requests]
+        waiting = [pool.submit(copy_context().run, runs.decode, one) for one in requests]
         try:
             while True:
                 done, pending = wait(waiting, _POLL_S, FIRST_EXCEPTION)
@@ -81,6 +102,4 @@ def decode_prompts(
                 if not pending:
                     return [future.result() for future in waiting]
         finally:
-            stopped = True
-            for run in runs:
-                run.cancel()
+            runs.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from engine.loops import rows
 from engine.run.decoding import decode_to_trace
 from engine.serving import prompt_batch
 from tests.helpers.models import tiny_llama
+from tests.helpers.patience import PATIENCE_S
 
 PROMPTS = ["The dog", "Once upon a time, there was a little", "A cat"]
 
@@ -47,6 +49,25 @@ def test_a_run_that_fails_stops_the_others(monkeypatch):
     with pytest.raises(EngineError, match="context"):
         decode_prompts(request, ["The dog", "so " * 2000])
     assert all(run.cancelled for run in runs)
+
+
+def test_a_run_that_begins_while_another_fails_is_stopped_too(monkeypatch):
+    runs, decode, stopping = {}, prompt_batch.decode, threading.Event()
+
+    def begin(one):
+        run = runs[one.prompt[:3]] = decode(one)
+        if one.prompt == "The dog":
+            assert stopping.wait(PATIENCE_S)
+        else:
+            cancel = run.cancel
+            monkeypatch.setattr(run, "cancel", lambda: (cancel(), stopping.set()))
+        return run
+
+    monkeypatch.setattr(prompt_batch, "decode", begin)
+    request = DecodeRequest("greedy", params={"max_new_tokens": 300})
+    with pytest.raises(EngineError, match="context"):
+        decode_prompts(request, ["The dog", "so " * 2000])
+    assert runs["The"].cancelled
 
 
 def test_a_caller_that_leaves_stops_every_run():
