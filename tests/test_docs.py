@@ -70,6 +70,16 @@ def test_no_line_of_a_page_is_longer_than_120_characters():
     assert not long, "\n".join(long)
 
 
+def test_a_decision_is_told_in_150_words():
+    head = re.compile(r"^#.*$|^Date:.*$", re.MULTILINE)
+    decisions = [
+        path for path in (ROOT / "docs" / "decisions").glob("*.md") if path.name != "index.md"
+    ]
+    assert decisions
+    lengths = {path.name: len(head.sub("", path.read_text()).split()) for path in decisions}
+    assert not {name: words for name, words in lengths.items() if words > 150}
+
+
 def test_the_page_of_strategies_holds_every_parameter_and_preset():
     page = " ".join(PAGES["docs/strategies.md"].split())
     for name, strategy in STRATEGIES.items():
