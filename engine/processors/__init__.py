@@ -15,6 +15,8 @@ def _load_filters(modules: Iterable[str]) -> tuple[Filter, ...]:
     return tuple(import_module(f"{__name__}.{module}").FILTER for module in modules)
 
 
+# The order of the controls only. In a run the filters of generate() have its order, and ours come
+# before its samplers, as every processor that a caller passes.
 SAMPLING = _load_filters(
     (
         "temperature",

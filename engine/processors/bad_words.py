@@ -22,6 +22,7 @@ def explain(case: RemovalCase) -> Removal:
         name=token_name(case),
         phrase=phrase,
     )
+    # A new processor: a copy would keep the table of biases that transformers makes from the list once.
     instead = type(case.processor)(rest) if rest else None
     survives = "when that word is not banned"
     return Removal(why, survives, {"bad_words_ids": rest or None}, instead)

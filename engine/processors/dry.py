@@ -58,7 +58,9 @@ class DRYLogitsProcessor:
 
     def find_repeats(self, text: list[int]) -> dict[int, int]:
         """Return token id -> length of the longest repeat that it would continue, if that counts."""
+        # Newest token first: repeats begin at place 0, and the token after one that begins at i is at i - 1.
         back = text[::-1][: None if self.penalty_last_n < 0 else self.penalty_last_n]
+        # A repeat may not reach over a breaker, so no repeat is longer than the tokens after the last one.
         most = next((i for i, token in enumerate(back) if token in self.breakers), len(back))
         found: dict[int, int] = {}
         # The Z algorithm: lengths[i] tokens before place i equal the last tokens of the text.

@@ -11,6 +11,7 @@ FILTER = Filter(
     parameter="encoder_repetition_penalty",
     off=1.0,
     params={
+        # transformers applies the reciprocal, so it acts against repetition_penalty: above 1 it favours.
         "encoder_repetition_penalty": param(
             Number(
                 label="Encoder repetition penalty",

@@ -47,6 +47,7 @@ FILTER = Filter(
     },
     effect=CUTS,
     explain=explain,
+    # In logits: p >= epsilon means score >= log(epsilon) + log(sum(exp(scores))).
     edge=lambda processor, scores, kept: distance_to_edge(
         scores, kept, scores.logsumexp(-1) + log_value(processor.epsilon)
     ),

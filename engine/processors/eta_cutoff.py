@@ -13,6 +13,7 @@ from engine.statistics.term import Term
 def explain(case: RemovalCase) -> Removal:
     """Return the least probability at this entropy, and the cutoff that the token reaches."""
     epsilon, logprobs = case.processor.epsilon, case.scores.log_softmax(-1)
+    # nansum: a token that an earlier filter removed gives -inf * 0 = NaN.
     entropy = -(logprobs * logprobs.exp()).nansum()
     least = float(epsilon.minimum(epsilon.sqrt() * (-entropy).exp()))
     why = Message(
@@ -32,6 +33,7 @@ def explain(case: RemovalCase) -> Removal:
         why,
         "eta_cutoff",
         bound,
+        # A tensor: transformers takes the square root of it with torch.sqrt.
         lambda v: case.with_value(epsilon=epsilon.new_tensor(v)),
         off=0.0,
         facts=facts,

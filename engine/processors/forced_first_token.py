@@ -24,6 +24,8 @@ FILTER = Filter(
     parameter="forced_bos_token_id",
     off=None,
     params={
+        # transformers forces it where the decoder has one id, its start token. A decoder-only model gets it
+        # only after a prompt of one token.
         "forced_bos_token_id": param(
             Token(
                 label="Forced first token",

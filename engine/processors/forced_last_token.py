@@ -13,6 +13,7 @@ from engine.processors.scores import no_stretch
 
 def explain(case: RemovalCase) -> Removal:
     """Return the token that is forced instead."""
+    # With several end tokens all of them get score 0; the sentence names the first.
     first = int(case.processor.eos_token_id.flatten()[0])
     why = Message("The last token is forced to be {piece}.", piece=quote_token(case.piece(first)))
     return removal_until_off(why, "forced_eos_token_id", None)

@@ -30,6 +30,7 @@ def _name_reason(case: RemovalCase) -> str:
     pieces = processor.table.tokens
     if case.token_id in processor.table.special_token_ids:
         return Message("a special token is no text")
+    # Bytes, not text: a token may end inside a character.
     written = b"".join(pieces[i] for i in case.text[processor.start :])
     found = find_refusal(processor.grammar, written, pieces[case.token_id])
     if found is None:

@@ -11,6 +11,8 @@ FILTER = Filter(
     parameter="exponential_decay_length_penalty",
     off=None,
     params={
+        # It adds abs(score) * (factor ** n - 1) to the end token, n tokens after the start. That grows with the
+        # text, which ``stretch`` does not see, so none is given.
         "exponential_decay_length_penalty": param(
             Decay(
                 label="Length decay",

@@ -19,6 +19,7 @@ def explain(case: RemovalCase) -> Removal:
         new=case.new,
         least=least,
     )
+    # An end token may follow as soon as min_new_tokens tokens are written, so ``new`` itself is enough.
     return Removal(
         why,
         Message("at {parameter} ≤ {value}", parameter="min_new_tokens", value=case.new),

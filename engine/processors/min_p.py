@@ -53,6 +53,7 @@ FILTER = Filter(
     },
     effect=CUTS,
     explain=explain,
+    # In logits: p >= min_p * p_best means score >= best score + log(min_p).
     edge=lambda processor, scores, kept: distance_to_edge(
         scores, kept, scores.amax(-1) + log_value(processor.min_p)
     ),

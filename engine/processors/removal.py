@@ -70,11 +70,13 @@ class RemovalCase:
 
     def is_kept_by(self, processor: Callable[..., torch.Tensor]) -> bool:
         """Return True if the token survives this processor instead."""
+        # A copy of the scores: a processor may write into them, and the next value is tried on the same ones.
         after = processor(self.ids, self.before.clone())
         return not is_removed(after, self.row, self.token_id)
 
     def with_value(self, **values: Any) -> Any:
         """Return a copy of the processor with other attribute values."""
+        # A copy, because the processor of the run must keep its values.
         other = copy.copy(self.processor)
         for name, value in values.items():
             setattr(other, name, value)
@@ -131,6 +133,7 @@ def removal_at_least(
         most: values stay below it.
         facts: as in ``Removal``.
     """
+    # The bound comes from rounded sums, so every value is tried on the processor before it is named.
     value = round_up_until(bound, lambda v: case.is_kept_by(replace(v)), most)
     if value is None:
         return removal_until_off(why, parameter, off, facts)
@@ -187,6 +190,7 @@ def removal_by_ngram(
         parameter: the size of the n-grams; 0 is off.
         resize: returns the processor with another size.
     """
+    # A longer n-gram has fewer repeats but no formula for the next size, so sizes are tried in turn.
     for size in range(case.processor.ngram_size + 1, MAX_NGRAM + 1):
         instead = resize(size)
         if case.is_kept_by(instead):

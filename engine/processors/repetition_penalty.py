@@ -27,6 +27,8 @@ FILTER = Filter(
             1.0,
         )
     },
+    # It divides scores above 0 and multiplies those below, so a difference grows by the penalty or its
+    # reciprocal, whichever is above 1.
     stretch=lambda processor: at_least_one(processor.penalty) * at_least_one(1 / processor.penalty),
     term=Term(
         "repetition penalty",

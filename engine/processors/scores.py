@@ -19,6 +19,7 @@ IMPOSSIBLE_SCORE = float(np.finfo(np.float32).min) / 2
 
 def is_removed(scores: torch.Tensor, row: int, token_id: int) -> bool:
     """Return True if the token was removed."""
+    # Negated, so that NaN counts as removed.
     return not float(scores[row, token_id]) > IMPOSSIBLE_SCORE
 
 

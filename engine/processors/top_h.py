@@ -19,6 +19,7 @@ from engine.statistics.term import Term
 def explain(case: RemovalCase) -> Removal:
     """Return the share of the entropy down to the token, and the top-h that allows it."""
     warper = case.processor
+    # transformers measures the entropy of its 100 best tokens, not of the vocabulary.
     top = case.scores.topk(min(warper.top_n, len(case.scores)))
     found = (top.indices == case.token_id).nonzero()
     given = format_value(float(warper.top_h))
@@ -30,6 +31,8 @@ def explain(case: RemovalCase) -> Removal:
         )
         return removal_until_off(why, "top_h", None)
     logprobs = top.values.log_softmax(-1)
+    # A token that an earlier filter removed gives 0 * inf = NaN. Those come last, so the sum down to this
+    # token has none, and only the total needs nansum.
     terms = -logprobs.exp() * logprobs
     part = float(terms.cumsum(-1)[int(found[0])] / terms.nansum())
     told = format_share(part)

@@ -12,6 +12,7 @@ from engine.statistics.term import Term
 
 def explain(case: RemovalCase) -> Removal:
     """Return the token's place, and the k that reaches it."""
+    # transformers removes scores below the k-th one, so equal scores stay together: only larger ones count.
     place = int((case.scores > case.scores[case.token_id]).sum()) + 1
     kept = case.processor.top_k
     why = Message(

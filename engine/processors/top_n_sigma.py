@@ -27,6 +27,7 @@ class TopNSigmaLogitsWarper:
     The deviation is that of the logits that earlier processors have left, as in arXiv 2411.07641.
     """
 
+    # An earlier filter may have turned -inf into the smallest float32, -3.4e38.
     removed_below = -1e38
 
     def __init__(self, n: float, min_tokens_to_keep: int = 1) -> None:
@@ -44,10 +45,12 @@ class TopNSigmaLogitsWarper:
 
     def deviation(self, scores: torch.Tensor) -> torch.Tensor:
         """Return (rows,) standard deviation of the scores that are left."""
+        # Not scores.std(): one -inf of an earlier filter would make it NaN.
         left = scores > self.removed_below
         count = left.sum(-1)
         mean = scores.where(left, 0.0).sum(-1) / count
         squares = (scores - mean[:, None]).where(left, 0.0).square().sum(-1)
+        # Divided by n - 1, as torch.std does; a single token has no deviation.
         return (squares / (count - 1).clamp(min=1)).sqrt()
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 def explain(case: RemovalCase) -> Removal:
     """Return the probability of the tokens before it, and the top-p that reaches it."""
+    # Ascending, as in transformers' TopPLogitsWarper: another order of the sum rounds differently, and
+    # equal scores would be ordered differently.
     order = case.scores.sort(descending=False)
     mass = order.values.softmax(-1).cumsum(-1)
     at = int((order.indices == case.token_id).nonzero())
@@ -45,6 +47,7 @@ def edge_distance(processor: Any, scores: torch.Tensor, kept: torch.Tensor) -> t
     mass = probs.where(kept, 0.0).sum(-1)
     last = probs.masked_fill(~kept, float("inf")).amin(-1)
     edge = (mass - processor.top_p).abs().minimum((mass - last - processor.top_p).abs())
+    # Two scores at the edge may also change places without a change of the mass.
     return edge.minimum(gap_at_edge(scores, kept))
 
 

@@ -17,6 +17,7 @@ def explain(case: RemovalCase) -> Removal:
     logprobs = case.scores.log_softmax(-1)
     entropy = -(logprobs * logprobs.exp()).nansum()
     off = (-logprobs - entropy).abs()
+    # The same sums in the same order as in transformers' TypicalLogitsWarper, so that edges agree.
     order = off.sort()
     mass = case.scores[order.indices].softmax(-1).cumsum(-1)
     at = int((order.indices == case.token_id).nonzero())
