@@ -20,6 +20,7 @@ _ABSOLUTE_TOLERANCE, _RELATIVE_TOLERANCE = 2e-3, 1e-5
 class _PathNode:
     """A node of the search tree with a link to its parent."""
 
+    # Linked, not copied: copied paths would take memory that grows with the square of the length.
     node: BeamNode
     above: _PathNode | None
     length: int

@@ -93,6 +93,7 @@ def decode_text(data: bytes, max_bytes: int) -> str:
     chunks: list[bytes] = []
     try:
         for chunk in _read_chunks(data):
+            # Added before the chunk is stored, so at most one chunk beyond the limit is ever in memory.
             size += len(chunk)
             if size > max_bytes:
                 raise TraceError("The file is larger than {n} bytes.", n=max_bytes)
@@ -120,6 +121,7 @@ def _read_chunks(data: bytes) -> Iterator[bytes]:
 
 
 def _reject_duplicate_keys(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
+    # json.loads would silently keep the last of equal keys.
     result = dict(pairs)
     if len(result) != len(pairs):
         names: set[str] = set()
@@ -133,6 +135,7 @@ def _reject_constant(name: str) -> None:
 
 
 def _parse_finite_float(text: str) -> float:
+    # "1e999" becomes inf here, which parse_constant never sees.
     value = float(text)
     if not math.isfinite(value):
         raise TraceError("The number {n} is not finite.", n=text[:20])
@@ -174,6 +177,7 @@ def check_trace(trace: Trace) -> None:
                 reasons=", ".join(FINISH_REASONS),
             )
         _check_ids(f"outputs[{number}].token_ids", output.token_ids, trace)
+        # Further beams of a search have no steps of their own; check_beams finds them in the tree.
         steps = trace.steps_of(number)
         if steps and replay_ids(steps) != list(output.token_ids):
             raise TraceError("outputs[{n}] is not what its steps replay to.", n=number)
@@ -224,6 +228,7 @@ def _check_parent(trace: Trace) -> None:
     if parent is None:
         return
     before = len(trace.prompt_ids) - len(parent.token_ids)
+    # At least one token must be left that no branch added: the prompt of the first run.
     if parent.earlier < 0 or parent.earlier + parent.kept >= before:
         raise TraceError("trace.parent names a place that cannot be.")
     if parent.step < 0 or not 0 <= parent.kept < before or len(parent.run_id) > _MAX_RUN_ID:
@@ -238,6 +243,7 @@ def _check_config(config: Mapping[str, object]) -> None:
         value = config.get(name, 0)
         if value is None and name in _OPTIONAL_CONFIG_LIMITS:
             continue
+        # true and false are ints in Python.
         if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > largest:
             raise TraceError(
                 "trace.config.{name} is no number from {low} to {high}.",
@@ -290,6 +296,7 @@ def _check_probabilities(where: str, step: Step) -> None:
         values = [getattr(c, name) for c in step.candidates]
         if any(value > _TOLERANCE for value in values):
             raise TraceError("{where} has a candidate with a probability above 1.", where=where)
+        # Never renormalised over the recorded tokens, so the sum stays below 1.
         if sum(math.exp(value) for value in values) > 1 + _TOLERANCE:
             raise TraceError(
                 "{where} has candidates whose probabilities sum to more than 1.", where=where

@@ -29,6 +29,7 @@ def to_columns(value: JsonValue) -> JsonValue:
         return value
     records = [item for item in value if isinstance(item, dict)]
     if records and len(records) == len(value):
+        # A list holds records of one class, and to_dict writes every field, so the first names them all.
         return {name: to_columns([item[name] for item in records]) for name in records[0]}
     return [to_columns(item) for item in value]
 

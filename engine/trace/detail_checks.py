@@ -69,6 +69,7 @@ def _check_pool(where: str, detail: BeamDetail) -> None:
         _check_known_value(where, "fate", node.fate, FATES)
         if node.node_id in node_ids:
             raise TraceError("{where} has the node {id} twice.", where=where, id=node.node_id)
+        # Parents have smaller ids, so the links have no cycle, and walking up from a node ends.
         if not -1 <= node.parent_id < node.node_id:
             raise TraceError(
                 "{where} has the node {id} before its parent.", where=where, id=node.node_id
@@ -101,6 +102,7 @@ def check_details(trace: Trace) -> None:
         written = lengths.get(step.sequence, 0)
         lengths[step.sequence] = step.keep + len(step.emit)
         if isinstance(detail, ContrastiveDetail):
+            # Positions count from the first output token there, and -1 is the decoder start token.
             first = -1 if trace.model.is_encoder_decoder else 0
             _check_positions(where, detail, first, prompt + written)
         elif isinstance(detail, LayerDetail):

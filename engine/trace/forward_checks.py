@@ -27,6 +27,7 @@ def check_forwards(trace: Trace) -> None:
         if isinstance(step.detail, ForwardDetail):
             text.apply_step(step, step.detail)
         else:
+            # Such a step does not say what its passes dropped.
             text.left = None
         text.written = step.keep + len(step.emit)
 

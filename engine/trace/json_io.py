@@ -45,6 +45,7 @@ def to_dict(value: object) -> Any:
     # Fast paths: nearly all values are numbers and texts.
     cls = type(value)
     if isinstance(value, float):
+        # JSON has no infinity. Reading turns null back into -inf, for log-probabilities only.
         return value if math.isfinite(value) else None
     if cls in _PLAIN_TYPES:
         return value
@@ -97,6 +98,7 @@ def save(trace: Trace, path: str | Path) -> None:
     data = dumps(trace).encode()
     if path.suffix == ".gz":
         data = _compress(data)
+    # In the same folder, because a rename is atomic only within one file system.
     partial = path.with_name(path.name + ".part")
     try:
         partial.write_bytes(data)
@@ -108,6 +110,7 @@ def save(trace: Trace, path: str | Path) -> None:
 
 def _compress(data: bytes) -> bytes:
     # Z_FILTERED skips short matches, which do not pay off in digits: files are 5 % smaller.
+    # 16 adds a gzip header, with time 0: equal traces give equal files.
     gzipped = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
     return gzipped.compress(data) + gzipped.flush()
 
@@ -160,6 +163,7 @@ def trace_from_dict(data: JsonValue) -> Trace:
         raise TraceError(
             "This trace has schema {schema}; this program reads {reads}.", schema=shown, reads=reads
         )
+    # Before anything else: converting too many steps would cost the time that the limit saves.
     checks.check_step_count(data.get("steps"))
     fields = {name: value for name, value in restore_templates(data).items() if name != "schema"}
     if version == COLUMNS_SCHEMA and isinstance(steps := fields.get("steps"), list):
@@ -208,12 +212,14 @@ def _read_record(value: JsonValue, cls: type[DataclassInstance], where: str) -> 
         raise TraceError("{where} must be an object.", where=where)
     fields = {f.name: f for f in dataclasses.fields(cls)}
     hints = field_types(cls)
+    # "kind" has already selected the class; see _read_union.
     extra = next((name for name in value if name not in fields and name != "kind"), None)
     if extra is not None:
         raise TraceError(
             "{where} has an unknown field {name}.", where=where, name=repr(str(extra)[:40])
         )
     for name, field in fields.items():
+        # Fields with a default may be missing: files older than the field stay readable.
         required = field.default is field.default_factory is dataclasses.MISSING
         if required and name not in value:
             raise TraceError("{where} lacks the field {name}.", where=where, name=repr(name))
@@ -226,6 +232,7 @@ def _read_union(value: JsonValue, args: tuple[object, ...], where: str) -> Any:
             return None
         raise TraceError("{where} must not be null.", where=where)
     options = [arg for arg in args if arg is not type(None)]
+    # The only union of several records is that of the details; every other one is "X or None".
     if set(options) == set(_DETAIL_CLASSES):
         kind = value.get("kind") if isinstance(value, dict) else None
         if not isinstance(kind, str) or kind not in DETAIL_TYPES:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from engine.messages import Message
 
 # The closing quote is optional: a string that the chunk cuts off is matched once, to the end.
+# Possessive quantifiers (*+) never backtrack, so no bytes can make the search slow.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _STRING_REST = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _NOT_STRUCTURE = bytes(b for b in range(256) if b not in b"[]{}")
@@ -82,6 +83,7 @@ class JsonScanner:
         if b"\0" in chunk:
             raise JsonLimitError("{what} is not JSON in UTF-8.", 0)
         self._bytes += len(chunk)
+        # The tail is the backslash at the end of the chunk before: it belongs to the next character.
         chunk = self._tail + chunk
         self._tail = b""
         if self._in_string:
@@ -127,6 +129,7 @@ class JsonScanner:
         self._containers += containers
         if self._containers > limits.containers:
             raise JsonLimitError("{what} has more than {n} objects and lists.", limits.containers)
+        # In each container a comma comes before every value but the first, and a colon follows every key.
         self._values += containers + outside.count(b",") + outside.count(b":")
         if self._values > limits.values:
             raise JsonLimitError("{what} has more than {n} values.", limits.values)

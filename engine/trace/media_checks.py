@@ -81,9 +81,11 @@ def _is_preview(text: str) -> bool:
 
     try:
         # Without validate, b64decode skips invalid characters.
+        # One format, so that the data of a stranger reaches no other decoder of Pillow.
         with Image.open(
             io.BytesIO(base64.b64decode(text, validate=True)), formats=["JPEG"]
         ) as image:
+            # Image.open reads the header only: a small file of a huge picture is refused before it is decoded.
             if max(image.size) > PREVIEW_SIDE or image.format != "JPEG":
                 return False
             image.load()

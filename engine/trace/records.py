@@ -246,7 +246,7 @@ class PromptTurn:
     """A span of prompt tokens with one role, in a prompt made of messages."""
 
     role: str
-    """One of TURNS: the speaker, or ``template`` for tokens that the chat template inserted."""
+    """One of TURN_ROLES: the speaker, or ``template`` for tokens that the chat template inserted."""
     start: int
     """Index of the first token in prompt_ids."""
     end: int
@@ -351,6 +351,7 @@ def chosen_emit_index(step: Step) -> int:
     It is the last token, but the first for a custom method: a hook sees the distribution from which
     the text continued, before further tokens were added.
     """
+    # A round of drafting records the candidates of its last token only.
     return 0 if isinstance(step.detail, ForwardDetail) and step.emit else len(step.emit) - 1
 
 

@@ -44,6 +44,7 @@ def trace_schema(*, columns: bool = False) -> dict[str, Any]:
     top["properties"] = {"schema": {"const": name}, **top["properties"]}
     top["properties"][TEMPLATES_FIELD] = TEMPLATES_SCHEMA
     top["required"] = ["schema", *top["required"]]
+    # The field's type is only str; its values are checked by check_trace.
     definitions[Output.__name__]["properties"]["finish_reason"] = {"enum": list(FINISH_REASONS)}
     if columns:
         _allow_columns(definitions)

@@ -78,6 +78,7 @@ def _check_detail(where: str, step: Step, detail: ServedDetail) -> None:
             where=where,
             known=", ".join(DISTRIBUTIONS),
         )
+    # A server reports a few tokens, from which only bounds of the entropy follow.
     if step.entropy is not None or step.logsumexp is not None or step.stages:
         raise TraceError("{where} claims more than a server reports.", where=where)
     bounds = (

@@ -117,6 +117,7 @@ def is_record_type(kind: object) -> TypeGuard[type[DataclassInstance]]:
 @cache
 def field_types(cls: type) -> dict[str, Any]:
     """Return the annotated type of every field of a dataclass."""
+    # Without include_extras the Annotated meanings are lost. It evaluates all annotations, hence the cache.
     return typing.get_type_hints(cls, include_extras=True)
 
 
