@@ -51,6 +51,7 @@ class _BatchMember:
 
     def start(self) -> None:
         """Run until the first request for a pass; called in the batch's thread."""
+        # Made here and not in the constructor, whose thread is that of the reader.
         self.greenlet = greenlet(self._run_job)
         # Context variables such as VISITOR follow the run into the batch's thread.
         self.greenlet.gr_context = self.context
@@ -114,6 +115,7 @@ class BatchedRuns:
         try:
             # Both modes belong to a thread, and all runs of the batch decode in this one.
             with self.loaded.lock, torch.no_grad(), torch.inference_mode():
+                # Of this thread: a greenlet can only be switched to in the thread that made it.
                 self._hub = getcurrent()
                 while self._admit():
                     self._advance_all()
@@ -193,6 +195,7 @@ class BatchedRuns:
         )
         if margin is None:
             return False
+        # join_batch copies the run's cache into free rows of the batch: once, and only in company.
         if not cache.seats and not cache.apart:
             cache.join_batch(margin)
         return bool(cache.seats)

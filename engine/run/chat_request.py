@@ -72,12 +72,14 @@ def check_messages(messages: object, template: Mapping[str, object] | None) -> N
         raise ParameterError("messages", "no words", "at least one message must say something")
     check_template(template)
     resolve_template(messages, template)
+    # Together: templates write tools and documents into the prompt as well.
     _check_length([messages, template])
 
 
 def _check_message(where: str, message: object) -> None:
     if not isinstance(message, Mapping):
         raise ParameterError(where, message, "it must be an object with role and content")
+    # Templates ignore unknown keys, so a mistyped one would be lost without a word.
     extra = next((key for key in message if key not in _MESSAGE_KEYS), None)
     if extra is not None:
         raise ParameterError(

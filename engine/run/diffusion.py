@@ -146,6 +146,7 @@ def _encode_prompt(loaded: DiffusionModel, prompt: str, new: int) -> list[int]:
     """Return the ids of a prompt, the mask's at every hidden place."""
     text = prompt if _HOLE.search(prompt) else f"{prompt}{{{new}}}"
     ids: list[int] = []
+    # Split at a pattern with one group: text and numbers alternate, and text comes first.
     parts = _HOLE.split(text)
     for number, part in enumerate(parts):
         if number % 2:

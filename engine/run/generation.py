@@ -71,6 +71,7 @@ def generation_values(
     # Without a padding token generate() takes the first end token, too, but warns about it.
     pad = own.pad_token_id if own.pad_token_id is not None else (eos[0] if eos else None)
     values |= {"eos_token_id": eos, "pad_token_id": pad, "use_cache": use_cache}
+    # The mode comes last: what a strategy selects overrides a parameter of the same name.
     return {**values, **select}
 
 
@@ -78,6 +79,7 @@ def config_values(config: DataclassInstance) -> dict[str, Any]:
     """Return the GenerationConfig fields that a strategy's config sets, as plain values."""
     from transformers import GenerationConfig
 
+    # GenerationConfig keeps unknown names as attributes, without an error, so only known ones are passed on.
     known = GenerationConfig().__dict__
     return {
         name: value

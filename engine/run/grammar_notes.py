@@ -31,6 +31,7 @@ def prompt_space_notes(config: NextTokenParams, preceding: str) -> list[str]:
     """
     if not preceding.endswith(" "):
         return []
+    # Over single bytes: the question is about the text, whatever tokens the model has.
     matcher = make_byte_matcher(compile_structured_outputs(config.structured_outputs))
     if next_bytes(matcher)[_SPACE]:
         return []

@@ -65,6 +65,7 @@ def _record_text(
     tokens: list[GrammarToken] = []
     for token_id, step, split in zip(ids, steps, odd, strict=True):
         tokens.append(_record_token(processor, matcher, token_id, step, odd=split))
+        # After an end token the matcher has nothing to read; a refused token leaves it unusable.
         if token_id in processor.eos or not matcher.consume_tokens(list(pieces[token_id])):
             break
     # A text that has left its grammar may only end; nothing is known of the rest.
@@ -97,6 +98,7 @@ def _record_token(
     if step is not None:
         # Later than the first stage, the probability would be that of what other filters left.
         [*first] = step.stages[:1]
+        # 0 has no logarithm: a grammar that allows only impossible tokens counts as unknown.
         allowed = (first[0].kept_mass or None) if first and first[0].name == FILTER.name else None
         best = next((one for one in step.candidates if one.rank == 0), None)
         if best is not None and best.removed_by == FILTER.name:

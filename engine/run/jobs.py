@@ -93,6 +93,7 @@ class JobStream:
         self._thread = threading.Thread(
             target=_run_job,
             args=(make, self._channel, self._cancelled, self.run_id, VISITOR.get()),
+            # A daemon, so that a run never keeps the process alive; stop_all_jobs ends it in order.
             daemon=True,
         )
         with _START_LOCK:

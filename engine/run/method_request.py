@@ -67,6 +67,7 @@ def parse_method_request(values: Mapping[str, object]) -> tuple[dict[str, Any], 
     arguments = (
         params_of(CustomConfig)["arguments"].check("arguments", values.get("arguments")) or {}
     )
+    # generate() takes a method's arguments next to its own, so a request may, too.
     arguments |= {name: value for name, value in values.items() if name not in _OWN_PARAMETERS}
     rest = {name: value for name, value in values.items() if name in _OWN_PARAMETERS}
     if callable(named):

@@ -57,6 +57,7 @@ class Prepared:
     inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """Further inputs of generate() for an image or a sound, on the model's device."""
 
+    # It writes to __dict__, which a frozen dataclass allows and one with slots does not have.
     @cached_property
     def grammars(self) -> list[GrammarLogitsProcessor]:
         """The processor of ``structured_outputs``, none without a grammar.
@@ -238,6 +239,7 @@ def _on_sandbox_device(model: LoadedModel | Source) -> LoadedModel | Source:
 
 def named_models(checked: CheckedRequest) -> list[tuple[Source, WeightsParams]]:
     """Return the models that a request names, each with its weights; given objects are left out."""
+    # There are always two weights settings, also where there is no draft model.
     pairs = zip(checked.models, checked.weights, strict=False)
     return [(model, weights) for model, weights in pairs if isinstance(model, Source)]
 
@@ -311,6 +313,7 @@ class ModelLoader:
         """
         for source, weights in named:
             began = time.perf_counter()
+            # A model in memory needs no files, which a public Space may have deleted since.
             if source.needs_preparation and get_cached_model(source) is None:
                 self.tell(Loading(source.name))
                 report = partial(self._report_progress, source.name, TransferRate())

@@ -146,6 +146,7 @@ def special_tokens_note(
 
 def find_begin_token(loaded: LoadedModel) -> list[int]:
     """Return the token with which generate() begins without a prompt, [] if the model has none."""
+    # Loading keeps the special ids of a model's generation_config and nothing else.
     begin = loaded.model.generation_config.bos_token_id
     return [] if begin is None else [int(begin)]
 

@@ -73,6 +73,7 @@ class Recording:
         self.run, self.target, self.send = run, run.target, send
         self.pieces = run.target.pieces.of(run.prompt_ids)
         read_apart = run.target.is_encoder_decoder
+        # Decoded after its prompt: alone, a text of sentencepiece's tokenizers loses its first space.
         before = () if read_apart else run.prompt_ids
         self.reader = OutputDecoder(run.target.tokenizer, before, run.request.prompt)
         self.header = _build_header(run, self.pieces)
@@ -111,6 +112,7 @@ class Recording:
         if self.timing.first_token_s is None:
             # Counted from the start of decoding: loading and waiting have figures of their own.
             self.timing = dataclasses.replace(self.timing, first_token_s=step.elapsed_s)
+        # A step may replace earlier tokens: beams and drafts go back to step.keep.
         output = self.outputs.setdefault(step.sequence, [])
         output[step.keep :] = step.emit
         self.send(StepRecorded(step, new))
@@ -176,6 +178,7 @@ class Recording:
 
     def _add_new_pieces(self, step: Step) -> dict[int, str]:
         """Return id -> text piece of the tokens that this step mentions first."""
+        # Sent once per run: the page keeps the pieces that it got with earlier steps.
         new = {i: self.target.pieces[i] for i in collect_token_ids(step) if i not in self.pieces}
         self.pieces |= new
         return new
@@ -199,6 +202,7 @@ class Recording:
     ) -> Trace:
         outputs = tuple(outputs)
         named = {i for output in outputs for i in output.token_ids}
+        # check_trace refuses a file that names a token without its piece.
         named |= {i for tokens in emitted for token in tokens for i, _ in token.top}
         self.pieces |= self.target.pieces.of(named)
         trace = dataclasses.replace(

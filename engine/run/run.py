@@ -94,6 +94,7 @@ class Run:
         models = ModelLoader(self.cancelled, self.send)
         named = ModelWork(strategy=checked.strategy.title)
         with named, RUN_QUEUE.open_ticket(self.cancelled, self.send, kind, size) as ticket:
+            # Before the first wait: tickets of one key are counted, admitted and started as one turn.
             ticket.batch_key, ticket.rows = batch_key(checked), checked.config.num_return_sequences
             # Downloads need no turn; tickets that arrive meanwhile go first.
             with ticket.release_turn():
@@ -108,6 +109,7 @@ class Run:
             if not slots.can_share_passes(run.target):
                 ticket.batch_key = None
             with (
+                # Before the turn comes: models that others load while this run waits would evict its own.
                 pin_models(run.target, run.assistant),
                 ticket.acquire_turn(run.target, run.assistant),
                 limit_torch_threads(run.target, run.assistant),
@@ -187,6 +189,7 @@ class Run:
                 batch,
             )
             rows, new_scores = extract_sequences(returned, run, set(recording.header.eos_token_ids))
+            # A stop during an optional measurement finds a complete text: its reason is not "cancelled".
             whole += [recorder.additions.take_started_flag()] * len(rows)
             results += rows
             scores += new_scores
@@ -228,13 +231,15 @@ class Run:
 
 def batch_key(checked: CheckedRequest) -> Hashable:
     """Return the batch key: runs with equal keys may share passes; None shares none."""
+    # Runs share passes, not processors: these may differ in every parameter and still have one key.
     strategy, config, model = checked.strategy, checked.config, checked.request.model
     # A user's callable may be slow, and every run of the batch would wait for it.
     foreign = callable(config.prefix_allowed_tokens_fn) if strategy.shares else True
     foreign = foreign or bool(checked.media) or has_caller_objects(checked.request)
     if foreign or SETTINGS.max_shared_runs < 2:
         return None
-    # The weights belong to the key: one name may be in memory in several precisions.
+    # The weights belong to the key: one name may be in memory in several precisions. An object counts by
+    # its identity, because two may have one name.
     named = id(model) if isinstance(model, LoadedModel) else model or strategy.default_model
     return named, checked.weights[0]
 
@@ -308,6 +313,7 @@ def prompt_arguments(
         prompt: (1, length) ids.
         inputs: from an image or a sound, see ``Prepared``.
     """
+    # The encoder reads an image or a sound, so the prompt begins the decoder's text.
     if target.model.config.is_encoder_decoder and not target.is_encoder_decoder:
         return {"decoder_input_ids": prompt, **inputs}
     # Without a mask generate() masks every token of the prompt that equals the padding token.

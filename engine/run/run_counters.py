@@ -291,6 +291,7 @@ class ReplicaReports:
             numbers: its ``snapshot``.
         """
         with self._lock:
+            # A monotonic clock: a corrected system time must not drop every replica.
             self._reports[replica] = self._clock(), numbers
 
     def recent(self) -> dict[str, Mapping[str, Any]]:

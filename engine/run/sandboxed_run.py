@@ -151,6 +151,7 @@ def build_job(run: Prepared) -> dict[str, Any]:
     own = found.method.takes if found else frozenset()
     arguments = dict(config.arguments or {})
     if "seed" in own:
+        # Otherwise a method with a seed of its own would ignore the run's.
         arguments.setdefault("seed", run.request.seed)
     use_cache = uses_cache(run.strategy, target.capabilities)
     select = run.strategy.generate_kwargs(config)
@@ -198,6 +199,7 @@ def _run_in_this_process(run: Prepared, on_step: StepCallback, ticket: Ticket) -
             returned = type(model).generate(
                 model,
                 prompt,
+                # Without a mask generate() masks every token of the prompt that equals the padding token.
                 attention_mask=torch.ones_like(prompt),
                 generation_config=GenerationConfig(**job["config"]),
                 custom_generate=function,
@@ -268,6 +270,7 @@ def _open_model_folder(
         tokenizer: also save the tokenizer; not every working tokenizer can be saved.
     """
     if target.source is not None and target.weights is not None:
+        # The process reads the same files: nothing is copied.
         yield resolve_model(target.source)[0], target.weights.changed_values()
         return
     with TemporaryFolder("model") as folder:

@@ -127,6 +127,7 @@ class RunQueue:
                     ticket.batch_key = None  # its batch is full and paused
                 now = time.perf_counter()
                 ticket.since = now
+                # A run that joins a batch joins its turn: a new start would prolong the turn of them all.
                 ticket.turn_since = min((o.turn_since for o in self._turn_of(ticket)), default=now)
                 ticket.state = state
                 self._changed.notify_all()
@@ -148,6 +149,7 @@ class RunQueue:
                 other.computed_s += now - other.since
                 other.since, other.state = now, PAUSED
                 self._inside.remove(other)
+            # To the end of the order: of those inside, the earliest computes next.
             self._inside += turn
             count_work(-len(turn))
             ticket.restore_limits = ticket.lift_limits()
@@ -225,6 +227,7 @@ class RunQueue:
         counting = [other for other in self._tickets if other.state != RELEASED]
         alike = [o for o in counting if o.visitor.address == ticket.visitor.address]
         own = [o for o in alike if o.visitor == ticket.visitor]
+        # Never below the lowest turn that still counts: who stayed away saves up no turns.
         ticket.address_turn = max(
             min((o.address_turn for o in counting), default=0),
             1 + max((o.address_turn for o in alike), default=-1),
@@ -261,6 +264,7 @@ class RunQueue:
             whole = self._pace.estimate(ticket.kind, ticket.size)
             if whole is None:
                 return None
+            # An estimate may be too short; a run that exceeds it must not shorten the wait for others.
             left = max(0.0, whole - _computed_s(ticket))
             if len(ahead) <= turn_taking.MAX_PAUSED and ticket.visitor.address != visitor.address:
                 left = min(left, turn_taking.TURN_S)  # then it gives way

@@ -38,6 +38,7 @@ class QueueStreamer:
         # SimpleQueue.put() is one call in C; queue.Queue's takes longer than most of a record.
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._maxsize = maxsize
+        # An end or error that take_available met: take() has to deliver it after the items before it.
         self._put_off: Any = None
         self._closed = threading.Event()
 
@@ -57,6 +58,7 @@ class QueueStreamer:
         Raises:
             Cancelled: the reader has left.
         """
+        # transformers gives tensors of (1, length) and then (1,); a reader gets lists of ids.
         self._send(item.tolist() if hasattr(item, "tolist") else item)
 
     def end(self) -> None:
@@ -85,7 +87,7 @@ class QueueStreamer:
             within_s: seconds to wait; None for no timeout.
 
         Raises:
-            Ended: the producer has ended.
+            StreamEnded: the producer has ended.
             BaseException: an error sent with ``fail``.
         """
         item, self._put_off = self._put_off, None

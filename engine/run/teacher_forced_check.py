@@ -34,6 +34,7 @@ def rescore_outputs(
     """
     target, prompt = run.target, list(run.prompt_ids)
     context = target.context_length
+    # max_new_tokens was cut to the context, but a custom method may ignore it.
     if context is not None and len(prompt) + max(map(len, rows), default=0) > context:
         return (), ("The text is longer than the model's context, so it was not read once more.",)
     first = [step for step in recording.steps if step.sequence == 0]

@@ -181,6 +181,7 @@ class Ticket:
         if len(self.queue) == 1 or not self.queue.pause_turn(self):
             return
         began = time.perf_counter()
+        # Released in the pause, so that the runs that are due may use the same model.
         for model in self.models:
             model.lock.release()
         with paused():

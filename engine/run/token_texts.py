@@ -84,6 +84,7 @@ def _end_token_notes(
         "bad_words_ids: {token} ends the text, and a ban of such a token has no effect in "
         "transformers; suppress_tokens bans it."
     )
+    # NoBadWordsLogitsProcessor drops bans of a single end token.
     dropped = [token for token in ends if (token,) in banned]
     return [Message(template, token=quote_token(loaded.pieces[token])) for token in dropped]
 
@@ -120,6 +121,7 @@ class _TextReader:
                 ),
                 "give fewer or shorter texts",
             )
+        # Spellings of several texts may coincide; dict.fromkeys keeps their order.
         return tuple(dict.fromkeys(ids)), notes
 
     def to_ids(self, name: str, entry: Any, before: str | None = None) -> Any:

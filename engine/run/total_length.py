@@ -76,6 +76,7 @@ def count_new_tokens(lengths: Mapping[str, int], prompt_length: int) -> dict[str
             )
             raise ParameterError(MAX_LENGTH, lengths[MAX_LENGTH], allowed)
     if MIN_LENGTH in lengths:
+        # The prompt alone may be long enough.
         found["min_new_tokens"] = max(0, lengths[MIN_LENGTH] - prompt_length)
     return found
 

@@ -33,6 +33,7 @@ def find_starting(inside: Sequence[Ticket], pausing: Sequence[Ticket] = ()) -> l
     """
     running = [o for o in inside if o.state == RUNNING and o not in pausing]
     paused = [o for o in inside if o.state == PAUSED or o in pausing]
+    # Then only paused turns go on: a new one would add its cache to those that wait in memory.
     crowded = count_turns(paused) > MAX_PAUSED
     busy = {id(model) for other in running for model in other.models}
     starting: list[Ticket] = []
@@ -93,6 +94,7 @@ def find_due(turn: Sequence[Ticket], inside: Sequence[Ticket]) -> list[Ticket]:
     stopped = [o for o in inside if o.state == PAUSED and o.cancelled.is_set()]
     if not over and not stopped:
         return []
+    # What could start anyway needs no pause, so the two answers are compared.
     without = find_starting(inside)
     addresses = {other.visitor.address for other in turn}
     return [
