@@ -112,7 +112,7 @@ def compute_attention(
     memory is not changed: a shell of it that shares its weights computes them.
 
     Args:
-        loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
+        loaded: the LoadedModel; the caller must have its turn, see ``scheduler.wait_for_turn``.
         decided: the token and its text.
         media_inputs: see ``teacher_forced_inputs``.
 
@@ -124,6 +124,7 @@ def compute_attention(
     # Models run with sdpa, which keeps no attention weights; switching the shared model to eager
     # would change the digits of other runs.
     shell = build_inspection_view(loaded.model, "eager")
+    # Before the pass: the memory that it would take is what the limit is for.
     _check_size(loaded, inputs)
     with torch.inference_mode(), pause_between_layers(shell):
         try:

@@ -87,7 +87,7 @@ def compute_gradient_times_input(
     gradient or changes ``requires_grad``.
 
     Args:
-        loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
+        loaded: the LoadedModel; the caller must have its turn, see ``scheduler.wait_for_turn``.
         decided: the token and its text.
         media_inputs: see ``teacher_forced_inputs``.
 
@@ -100,6 +100,7 @@ def compute_gradient_times_input(
     # Gradients must work even if the caller is in inference mode.
     with torch.inference_mode(False), torch.enable_grad():
         media = {
+            # Only floating-point tensors can have a gradient; masks and grids are integers.
             name: value.clone().requires_grad_(value.is_floating_point())
             for name, value in inputs.items()
             if name in (media_inputs or {})

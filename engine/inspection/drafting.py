@@ -83,6 +83,7 @@ def redraw_round_numbers(place: ReplayedStep) -> RoundNumbers:
     assert guess is not None
     assert guess.scores is not None
     scores = torch.cat([FilterChain(view, 0).scores for view in place.views])
+    # After each model's filters, as the test of speculative sampling compares p and q.
     p = torch.softmax(scores, -1)
     q = torch.softmax(guess.scores.to(p.device), -1)
     # In the order of the loop: the uniform numbers first, then the noise of the final token.

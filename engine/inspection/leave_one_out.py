@@ -96,7 +96,7 @@ def compute_leave_one_out(
     as the limits allow, until ``max_asking_s`` is over.
 
     Args:
-        loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
+        loaded: the LoadedModel; the caller must have its turn, see ``scheduler.wait_for_turn``.
         decided: the token and its text.
         media_inputs: see ``teacher_forced_inputs``.
         cancelled: stops the computation when set.
@@ -172,6 +172,7 @@ def _max_rows(loaded: LoadedModel, part: _InputPart, few: bool) -> int:
     """Return the number of texts per pass."""
     if part.positions.source in (PATCHES, FRAMES):
         return SETTINGS.max_asking_pictures
+    # Each text is one position shorter.
     length = max(1, part.positions.count - 1)
     rows = SETTINGS.max_asking_positions // length
     if not few:
@@ -182,6 +183,7 @@ def _max_rows(loaded: LoadedModel, part: _InputPart, few: bool) -> int:
 
 def _last_logprobs(logits: torch.Tensor, token_id: int) -> list[float]:
     """Return the token's log-probability at the end of each row."""
+    # Double precision: the differences of nearly equal numbers are what counts.
     return torch.log_softmax(logits[:, -1].double(), -1)[:, token_id].tolist()
 
 

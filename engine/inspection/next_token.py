@@ -337,6 +337,7 @@ def _winning_temperature_range(
     It wins if b (s_t - s_j) > log e_t - log e_j for every j, with b = 1 / temperature.
     """
     # At temperature t the token wins if gap / t > luck against every other token.
+    # Double precision: nearly equal logits give large quotients, in which float32 loses the bound.
     gap = (values[token_id] - values).double()
     luck = noise[token_id].double().log() - noise.double().log()
     possible = values > -torch.inf
@@ -346,6 +347,7 @@ def _winning_temperature_range(
     # No temperature changes the order of two equal logits.
     if bool((luck[same] >= 0).any()):
         return None, None
+    # Solved for b = 1 / t: dividing by a negative gap turns the inequality round.
     above = (luck / gap)[gap > 0]
     below = (luck / gap)[gap < 0]
     least = max(0.0, float(above.max())) if len(above) else 0.0

@@ -231,4 +231,5 @@ def _stub_model(
             heads = {"num_attention_heads": 1, "max_position_embeddings": _MAX_POSITIONS}
             config = transformers.LlamaConfig(vocab_size=vocab, **sizes, **heads, **ids)
             model = transformers.LlamaForCausalLM(config)
+    # The name appears in error sentences.
     return LoadedModel(model.to(device).eval(), None, "the model of the run")

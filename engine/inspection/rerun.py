@@ -144,6 +144,7 @@ def copy_processor(processor: Any) -> Any:
     state = getattr(processor, "state", None)
     if state is None:
         return copy.copy(processor)
+    # copy.copy alone would share SynthID's state, which every call changes in place.
     twin = copy.copy(processor)
     twin.state = copy.deepcopy(state)
     return twin
@@ -227,7 +228,9 @@ def _run_until_step(run: Prepared, target_step: Step) -> tuple[Step, ReplayedSte
         recorder.ended = True
         if number == target_step.index:
             found.append(step)
+            # Ends the loop at once; as_custom_generate closes its generator.
             raise _StepReached
+        # Counted here: the index of a loop begins at 0 again for every sequence decoded one by one.
         number += 1
 
     count = run.config.num_return_sequences if run.strategy.one_by_one else 1

@@ -14,6 +14,7 @@ from engine.loops.beams.step_record import PROMPT_NODE
 from engine.models.model_types import Processor
 from engine.trace.details import BeamDetail, BeamNode
 
+# The number that transformers gives such beams: every real sum is above it.
 _PLACEHOLDER_SUM = -1e9
 
 

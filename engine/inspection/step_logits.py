@@ -104,6 +104,7 @@ def find_replayed_step(
         why = RECOMPUTE_HINT if trace.method is None else CUSTOM_METHOD_REFUSAL
         return ReplayedStep(trace, step, refused=why)
     if found is None:
+        # Outside the lock: a rerun takes seconds, and other questions go on meanwhile.
         found = replay_to_step(trace, index, model, assistant)
     if found.refused:
         return found

@@ -123,6 +123,7 @@ def _can_recompute(run: CachedRun, loaded: LoadedModel) -> bool:
     return (
         run.strategy.loop in _RECOMPUTABLE_LOOPS
         and is_media_available(run.header)
+        # The passes are numbered and filled by one token per step.
         and all(len(step.emit) == 1 for step in run.steps)
         and loaded.vocab_size == own.vocab_size
         and loaded.is_encoder_decoder == own.is_encoder_decoder
@@ -139,6 +140,7 @@ def _recompute_passes(run: CachedRun, loaded: LoadedModel, step: object) -> bool
     number_of = _pass_numbers(run)
     run.source, run.passes_of_step = RECOMPUTED, [range(n, n + 1) for n in number_of]
     rows = 1 if run.strategy.one_by_one else len(sequences)
+    # DoLa's passes store the contrast besides the logits.
     kinds = 2 if run.strategy.loop is dola_loop else 1
     size = (max(number_of) + 1) * rows * loaded.vocab_size * _FLOAT_BYTES * kinds
     whole = size <= SETTINGS.max_kept_run_bytes
@@ -156,6 +158,7 @@ def _pass_numbers(run: CachedRun) -> list[int]:
     """Return the pass number of every step; sequences of a batch share theirs."""
     if run.strategy.one_by_one:
         return list(range(len(run.steps)))
+    # Every pass adds one token to every row, so a pass is counted by the tokens before it.
     return [step.keep for step in run.steps]
 
 
@@ -169,6 +172,7 @@ def _fill_passes(
     layered = run.strategy.loop is dola_loop
     media = load_media_inputs(run.header, loaded)
     prompt = run.header.prompt_ids
+    # One pass for all steps: sums round otherwise than token by token, so scans re-decide each step.
     reading = run_teacher_forced(loaded, prompt, text, states=layered, media_inputs=media)
     # generate() gives its processors float32, whatever dtype the model has.
     logits = reading.logits.to(torch.float32)

@@ -311,9 +311,11 @@ def scan_run(
     until = work_time() + SETTINGS.max_asking_s
     repeated, unsure = PassReplay(changed), []
     # Recomputed logits differ by about 1e-5, so each step's own settings are decided as well.
+    # A second replay, because both have a generator and processors with state.
     own = PassReplay(apply_change(run, SettingsChange())) if run.source != CACHED else None
     observation: Observation | None = None
     last, tokens, usual = -1, torch.empty(0), torch.empty(0)
+    # A copy: the run may still be under way, and its worker appends to the list.
     for step in list(run.steps):
         if cancelled is not None and cancelled.is_set():
             raise Cancelled
