@@ -144,6 +144,7 @@ def _enumerate_texts(grammar: str) -> list[str]:
             )
         following: list[int] = next_bytes(matcher).nonzero()[0].tolist()
         for byte in following:
+            # consume_tokens changes the matcher, which has to go on with the other bytes, too.
             after = matcher.deep_copy()
             after.consume_tokens([byte])
             open_ones.append((after, so_far + bytes([byte])))
@@ -240,6 +241,7 @@ class _Reader:
         found: list[_Beginning] = []
         for token in tokens:
             share = float(logprobs[token])
+            # Removing tokens renormalises at every step: p(token) / Σ p(allowed tokens).
             own, masked = one.own + share, one.masked + share - kept
             if token in self.processor.eos:
                 text = self._bytes_of(one.ids)

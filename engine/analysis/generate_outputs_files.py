@@ -36,6 +36,7 @@ SINGLE_TENSOR_FIELDS = ("sequences", "sequences_scores", "beam_indices")
 """Fields that hold a single tensor."""
 ENCODER_FIELDS = ("encoder_attentions", "encoder_hidden_states")
 """Fields without steps: one tensor for each layer."""
+# Few digits, because _nest_tensors makes tuples as long as the largest number.
 _TENSOR_NAME = re.compile(r"(\w+?)(?:\.(\d{1,6}))?(?:\.layer\.(\d{1,4}))?")
 
 
@@ -54,7 +55,7 @@ def output_metadata(trace: Trace, flags: OutputFlags) -> dict[str, str]:
 
     Returns:
         ``strategy``, ``config`` (JSON), ``seed``, ``model``, ``revision``, ``dtype``, ``device``,
-        ``library_versions`` (JSON, of the software that produced the outputs), ``recorded_with`` (JSON, of
+        ``versions`` (JSON, of the software that produced the outputs), ``recorded_with`` (JSON, of
         the software that recorded the run), ``flags`` (JSON) and ``prompt_ids`` (JSON).
     """
     model, assistant = trace.model, trace.assistant

@@ -140,6 +140,7 @@ def weigh_draws(found: Sequence[tuple[str, float]], draws: int, rows: int = 0) -
         masked[text] = masked.get(text, 0) + 1
     valid = total / draws * math.exp(most)
     # Of the logarithm, as no probability is below 0 and weights spread over powers of ten.
+    # draws / effective - 1 is the squared coefficient of variation of the weights.
     spread = math.exp(_Z95 * math.sqrt((draws / effective - 1) / (draws - 1)))
     return GrammarEstimate(
         tuple(

@@ -225,6 +225,7 @@ def _draw_rows(
         logits = forward.last_logits(forward(input_ids), device)
         scores, _ = run_processors(logits_processor, input_ids, logits)
         probs = torch.softmax(scores, dim=-1)
+        # (vocab,) takes the same numbers from a generator as the (1, vocab) of a run alone.
         noise = torch.stack(
             [draw_noise(row, own) for row, own in zip(probs, generators, strict=True)]
         )

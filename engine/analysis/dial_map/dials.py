@@ -171,6 +171,7 @@ def _slider_stops(dial: str, low: float, high: float) -> list[float]:
     if isinstance(kind, Integer):
         return [*range(int(low), int(high) + 1)]
     assert isinstance(kind, Number)
+    # 0.3 / 0.1 is 2.9999…, which would lose the last stop.
     count = int((high - low) / kind.step + 1e-9)
     if count >= MAX_STOPS:
         allowed = Message("a map has at most {most} stops", most=MAX_STOPS)

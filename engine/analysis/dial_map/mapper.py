@@ -106,6 +106,7 @@ class Mapper:
     def _decide_next_tokens(self) -> None:
         live = [leaf for leaf in self.leaves if not leaf.end]
         logits = self.passes.read()
+        # One row of noise for all texts: a run of one text draws (1, vocab) per pass, whatever its dial says.
         noise = draw_noise(logits[:1], self.generator)
         step = self.decider.prepare_step(self.passes.ids, logits, noise, self.passes.margin)
         rows = [self._rows[leaf.ids] for leaf in live]
@@ -161,6 +162,7 @@ class Mapper:
             ends = [(i, t) for i, leaf in enumerate(live) for t in {leaf.first, leaf.last}]
             decide(ends, check=True)
             gaps = [(i, leaf.first, leaf.last) for i, leaf in enumerate(live)]
+            # Nothing is decided between equal tokens: the theorem in dials.py proves what lies there.
             while gaps := [gap for gap in gaps if _is_open(known[gap[0]], gap)]:
                 middles = [(i, (a + b) // 2) for i, a, b in gaps]
                 decide(middles, check=False)
@@ -246,6 +248,7 @@ class Mapper:
             return
         before, self._rows = self._rows, {}
         for leaf in live:
+            # Two intervals that are no neighbours may write one text; they share its row.
             self._rows.setdefault(leaf.ids, len(self._rows))
         self.passes.branch(
             [before[ids[:-1]] for ids in self._rows], [ids[-1] for ids in self._rows]

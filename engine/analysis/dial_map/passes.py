@@ -35,6 +35,7 @@ class BatchedPasses:
     def read(self) -> torch.Tensor:
         """Return (texts, vocab) float32 logits after the newest tokens."""
         self.rows += len(self.ids)
+        # Once inexact, always: keys and values of a batched pass stay in the cache.
         self._was_batched = self._was_batched or len(self.ids) > 1
         return self.forward.last_logits(self.forward(self.ids), self.ids.device)
 
@@ -43,6 +44,7 @@ class BatchedPasses:
         where, count = torch.tensor(parents), len(self.ids)
         self.ids = torch.cat([self.ids[where], torch.tensor(tokens)[:, None]], dim=1)
         self.forward.reorder(where)
+        # Masks and positions have a row for each text; the cache was reordered above.
         self.forward.model_kwargs |= {
             name: value[where]
             for name, value in self.forward.model_kwargs.items()
@@ -96,5 +98,6 @@ class SinglePasses:
 
 def _copy_forward(forward: Forward) -> Forward:
     other = copy.copy(forward)
+    # With its cache: texts that part would otherwise write into one.
     other.model_kwargs = copy.deepcopy(forward.model_kwargs)
     return other

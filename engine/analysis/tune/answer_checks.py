@@ -112,6 +112,7 @@ def _compile(pattern: str) -> Any:
 
 def _search(name: str, pattern: str, text: str) -> bool:
     compiled = _compile_pattern(name, pattern)
+    # The standard library's re has no time limit, so the package regex is used.
     return compiled.search(text, timeout=_SEARCH_S) is not None
 
 
@@ -122,6 +123,7 @@ def _check_schema(schema: Mapping[str, object] | bool) -> None:
         if len(json.dumps(schema)) > _MAX_CHARS:
             raise EngineError("The schema is too long: at most {n} characters.", n=_MAX_CHARS)
         jsonschema.Draft202012Validator.check_schema(schema)
+        # A reference that cannot be resolved raises only when a value is checked.
         _is_valid(schema, {})
         _is_valid(schema, [])
     except EngineError:

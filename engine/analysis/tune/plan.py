@@ -126,6 +126,7 @@ class TunePlan:
 
     def cell_key(self, cell: Cell) -> str:
         """Return what a stored run must agree in: everything that its text and measures depend on."""
+        # Values and no places: stored runs are found again after prompts or settings were reordered.
         prompt, setting = self.prompts[cell.prompt], self.settings[cell.setting]
         made_of = (
             (self.model, self.template, self.judge, self.runs_alone, list(self.measures)),

@@ -51,6 +51,7 @@ def load_plan(path: str | Path) -> TunePlan:
     """
     text = decode_text(_read_bytes(path))
     try:
+        # JSON is YAML, so one parser reads both. safe_load builds no Python objects.
         data = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -83,6 +84,7 @@ def decode_text(data: bytes) -> str:
         EngineError: it is not UTF-8, or has zero bytes.
     """
     try:
+        # Some editors begin a file with a byte order mark.
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise EngineError(_NO_TEXT) from None
@@ -213,6 +215,7 @@ def _parse_value(text: str) -> Any:
 def _read_seeds(given: object) -> tuple[int, ...]:
     """Return the seeds of a list, or the first ones for a number of seeds."""
     if isinstance(given, int) and not isinstance(given, bool):
+        # A huge number would fill the memory before check_plan refuses it.
         return tuple(range(max(0, min(given, 1000))))
     if is_list(given):
         return tuple(given)  # type: ignore[arg-type]

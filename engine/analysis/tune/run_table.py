@@ -101,6 +101,7 @@ def _run_cells(
         try:
             while waiting or running:
                 while waiting and len(running) < width:
+                    # A thread of the pool has an empty context, without the visitor whose turns these are.
                     running[pool.submit(copy_context().run, run, waiting.popleft())] = None
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     del running[future]
@@ -113,6 +114,7 @@ def _run_cells(
             cancelled.set()
             raise
         finally:
+            # Before the pool is left, which waits for its threads: they end with their streams.
             for stream in tuple(open_runs):
                 stream.cancel()
 
