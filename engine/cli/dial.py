@@ -43,6 +43,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from engine.run.request import request_from_trace
 
     request = request_from_trace(json_io.load(arguments.file))
+    # Every map but the last is still growing.
     *_, found = map_dial(
         request,
         arguments.dial,

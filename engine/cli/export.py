@@ -72,6 +72,7 @@ def _write_files(files: dict[Path, bytes]) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             partial.write_bytes(data)
+            # A rename is atomic, so that no reader sees half a file.
             partial.replace(path)
         except OSError as error:
             partial.unlink(missing_ok=True)

@@ -95,6 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not (program.IS_PACKAGE and command in _FOR_A_CHECKOUT):
             command.add(commands)
     words = list(sys.argv[1:] if argv is None else argv)
+    # Only the first word is a command; a later one may be a file or a text.
     arguments = parser.parse_args([ALIASES.get(word, word) for word in words[:1]] + words[1:])
     try:
         return arguments.handler(arguments) or 0
@@ -102,6 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{escape_controls(str(error))}\n")
         return 2
     except KeyboardInterrupt:
+        # As a shell reports a program that Ctrl-C has ended: 128 + SIGINT.
         return 130
     except Exception as error:
         found = find_model_code_error(error)

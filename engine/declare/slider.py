@@ -17,6 +17,7 @@ def slider_bounds(kind: Number | Integer) -> tuple[float, float] | None:
         # An open bound is not an allowed value, so the slider ends one step inside it.
         if kind.above_minimum:
             low += kind.step
+        # Stops are multiples of the step: a temperature from 0.001 begins at 0.01.
         elif 0 < low < kind.step:
             low = kind.step
         if kind.below_maximum and high == kind.maximum:

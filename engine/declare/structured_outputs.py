@@ -71,6 +71,7 @@ class _Refusal(Exception):
 def _parse_schema(value: object) -> Mapping[object, object] | bool:
     try:
         schema = json.loads(value) if isinstance(value, str) else value
+        # A Python caller may give what JSON cannot hold.
         json.dumps(schema)
     except (ValueError, TypeError, RecursionError):
         raise _Refusal(Message("json must be a JSON schema")) from None

@@ -23,6 +23,7 @@ def read_document(data: bytes, max_bytes: int = MAX_BYTES) -> tuple[JsonValue, b
     text = decode_text(data, max_bytes).lstrip("\ufeff").strip().replace("\r\n", "\n")
     if _EVENT_LINE.match(text):
         return [*_read_stream(text)], True
+    # The first lines are enough: a long document is not split.
     lines = [line for line in text.split("\n", 2) if line.strip()]
     # Ollama streams one object per line. A document that is laid out has none that ends its lines.
     if len(lines) > 1 and all(line.startswith("{") for line in lines[:2]):
@@ -45,6 +46,7 @@ def _read_stream(text: str) -> list[JsonObject]:
     ended = False
     for event in re.split(r"\n{2,}", text):
         lines = event.split("\n")
+        # One space after the colon belongs to the format of the stream.
         body = "\n".join(line[5:].removeprefix(" ") for line in lines if line.startswith("data:"))
         if not body.strip():
             continue

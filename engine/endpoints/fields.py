@@ -111,6 +111,7 @@ def read_logprob(value: JsonValue, name: str) -> float:
         raise TraceError(
             "The answer has a log-probability of {value}, above 0.", value=f"{value:g}"
         )
+    # Rounded numbers may lie just above 0.
     return -math.inf if value <= _IMPOSSIBLE else float(min(value, 0))
 
 

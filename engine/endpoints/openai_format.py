@@ -56,6 +56,7 @@ def _find_server(answer: Answer, event: JsonObject) -> None:
         return
     fingerprint = read_text(event.get("system_fingerprint"), "system_fingerprint")
     choices = list(iter_objects(event.get("choices"), "choices"))
+    # Before the test for OpenAI, whose fingerprints begin in the same way.
     if fingerprint == "fp_ollama":
         answer.server = "ollama"
     elif fingerprint.startswith("vllm") or any(
@@ -91,6 +92,7 @@ def read_timings(answer: Answer, event: JsonObject) -> None:
 def _read_choice(answer: Answer, fields: JsonObject) -> None:
     index = read_count(fields.get("index"), "index") or 0
     choice = answer.choice(index)
+    # A whole answer has message, an event of a stream delta; the older interface has text.
     message = read_object(fields.get("message") or fields.get("delta"), "message")
     text = read_text(message.get("content"), "content") or read_text(fields.get("text"), "text")
     steps = list(_iter_steps(answer, read_object(fields.get("logprobs"), "logprobs")))
@@ -149,6 +151,7 @@ def read_steps(answer: Answer, items: JsonValue, name: str) -> Iterator[Reported
         # The bytes that llama.cpp gives with its ids may include those of earlier tokens.
         if "id" not in item and chosen.id is not None and chosen.raw is not None:
             answer.names.setdefault(chosen.id, chosen.raw)
+        # llama.cpp's post_sampling_probs: probabilities after its filters.
         if "prob" in item:
             answer.distribution = "sampled"
         yield ReportedStep(

@@ -79,6 +79,7 @@ def _read_messages(value: JsonValue) -> tuple[dict[str, Any], ...]:
     found: list[dict[str, Any]] = []
     for message in iter_objects(value, "messages"):
         role = read_text(message.get("role"), "role")
+        # OpenAI's newer name for the same role.
         role = "system" if role == "developer" else role
         if role not in ROLES:
             raise TraceError(

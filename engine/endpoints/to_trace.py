@@ -88,6 +88,7 @@ class _Import:
 
     def __init__(self, answer: Answer, request: Request, vocab_size: int | None) -> None:
         self.answer, self.request, self.vocab_size = answer, request, vocab_size
+        # An answer of llama.cpp repeats its settings, defaults included; the request comes on top.
         self.settings = keep_settings(answer.settings) | request.settings
         self.names = TokenNames(answer.names)
         self.prompt_ids: list[int] = []

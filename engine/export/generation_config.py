@@ -261,6 +261,7 @@ def _assign_field(
 
 def check_runs_no_code(field: str) -> None:
     """Raise ConfigError for a field with which transformers would run other people's code."""
+    # transformers sets every key of a file as an attribute, __class__ too.
     if field in _CODE_FIELDS or field.startswith("__"):
         raise ConfigError(
             "The file sets {field}, which could run code; it is not read.", field=field[:40]

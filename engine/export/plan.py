@@ -296,6 +296,7 @@ def _generation_values(strategy: Strategy, config: Any, own: BundledLoop | None)
     values = {
         name: value
         for name, value in config_values(config).items()
+        # None, 0 and False all mean off, whichever of them the default is.
         if name in ("max_new_tokens", "top_k") or (defaults.get(name) or False) != value
     }
     values |= {name: _plain_value(value) for name, value in select.items()}
@@ -310,6 +311,7 @@ def _plain_value(value: Any) -> Any:
     """Return a plain value unchanged and an object of transformers as ``ConfigObject``."""
     if isinstance(value, (*_PLAIN_TYPES, list, tuple, dict)):
         return value
+    # Our own subclasses are written as the class of transformers that they extend.
     for kind in type(value).__mro__:
         if kind.__module__.startswith("transformers."):
             return ConfigObject(kind.__name__, value.to_dict())

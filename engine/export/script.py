@@ -306,6 +306,7 @@ def _first_arguments(plan: Plan) -> list[str]:
 
 def _seed_lines(plan: Plan) -> list[str]:
     """Return the lines that seed every random generator a run may use."""
+    # numpy takes seeds below 2**32 only, and a run any below 2**63.
     others = ["random.seed(SEED)", "numpy.random.seed(SEED % 2**32)"] if plan.method else []
     return [*others, "torch.manual_seed(SEED)"]
 

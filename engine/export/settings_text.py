@@ -190,6 +190,7 @@ def _parse_keywords(text: str) -> tuple[dict[str, Any], dict[str, str]]:
     left_out: dict[str, str] = {}
     for name, node in _keywords_of(call):
         try:
+            # It evaluates literals only, no names and no calls: the text may come from anyone.
             value = ast.literal_eval(node)
             json.dumps(value, allow_nan=False)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -203,6 +204,7 @@ def _parse_keywords(text: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _find_call(text: str) -> ast.Call:
     """Return the last call of a text, or the text as the arguments of a call."""
+    # The line break before the bracket ends a comment in the text's last line.
     for code in (text, f"dict({text.strip().rstrip(',')}\n)"):
         try:
             calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]

@@ -248,4 +248,5 @@ def crowd_perplexity(key: AnswerKey, answers: list[int]) -> float | None:
     """Return exp(-mean log p) of the tokens bet on, p being the model's; None without answers."""
     if not key.probabilities or not answers:
         return None
+    # A probability so small that it was recorded as 0 has no logarithm.
     return perplexity_from_logprobs([math.log(max(key.probabilities[a], 1e-300)) for a in answers])

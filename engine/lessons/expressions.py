@@ -166,6 +166,7 @@ class _Evaluator:
         return -value
 
     def _boolop(self, node: ast.BoolOp) -> bool:
+        # Every part is evaluated, so that a mistake in one is found whatever the others are.
         values = [_require_bool(self.evaluate(value)) for value in node.values]
         return all(values) if isinstance(node.op, ast.And) else any(values)
 

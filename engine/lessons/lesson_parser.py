@@ -43,6 +43,7 @@ def parse_lesson(text: str, name: str) -> Lesson:
             most=f"{MAX_CHARS:,}",
             length=f"{len(text):,}",
         )
+    # Some editors end lines with \r\n and begin a file with a byte order mark.
     head, body, line = _split_head(text.replace("\r\n", "\n").lstrip("\ufeff"))
     given = fields.FieldReader(parse_yaml(head, "The head"), "The head", _HEAD_FIELDS)
     runs = {run.name: run for run in _parse_runs(given.value("runs", {}))}

@@ -47,6 +47,7 @@ def list_lesson_files() -> dict[str, dict[str, LessonFile]]:
         there: dict[str, dict[str, LessonFile]] = {}
         for file in _lesson_files(folder):
             there.setdefault(file.name, {})[file.language] = file
+        # In all its languages: they share the recorded runs, so no language of the other lesson fits them.
         found |= there
     return found
 

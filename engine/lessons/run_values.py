@@ -33,7 +33,7 @@ def run_record(
     Entries: ``strategy``, ``model``, ``vocab_size``, ``seed``, ``config``, ``prompt``, ``text`` (of
     the first output), ``texts``, ``tokens`` (texts of the first output's tokens), ``context`` (the
     prompt's tokens and these), ``steps`` (see ``step_record``) and ``figures`` (metrics that do not
-    depend on a clock, and those of ``reading.quoted``). Drafting adds ``rounds``, ``drafted``,
+    depend on a clock, and those of ``statistics.run_figures``). Drafting adds ``rounds``, ``drafted``,
     ``accepted`` and ``acceptance``; beam search adds ``greedy`` and ``winner``. Other runs lack
     these entries. ``maps`` has the stretches of each dial (see ``_stretch_records``).
 
@@ -224,6 +224,7 @@ def surprisal_bits(p: float) -> float:
 
 def nats_to_perplexity(nats: float) -> float:
     """Return exp(nats): the number of equally probable tokens with this entropy."""
+    # math.exp overflows a little above 709.
     return math.exp(min(nats, 700.0))
 
 
@@ -239,6 +240,7 @@ def top_probability_at(step: Record, temperature: float) -> float:
     left = [c["used"] for c in step["candidates"] if c["used"] > 0]
     if temperature <= 0 or len(left) != step["n_used"]:
         raise ValueError("not the whole distribution")
+    # Logits divided by T are probabilities to the power 1 / T, before they are normalised.
     scaled = [p ** (1 / temperature) for p in left]
     return max(scaled) / math.fsum(scaled)
 
@@ -290,7 +292,7 @@ def count_before_tail(records: Sequence[Record], name: str, value: object) -> in
 def watermark_verdict(run: Record, tokens: int | None = None) -> Record:
     """Return the watermark detector's verdict on a run's text or on its first `tokens` tokens.
 
-    The entries are those of ``reading.watermark_statistics.Verdict``.
+    The entries are those of ``statistics.watermark_statistics.Verdict``.
 
     Raises:
         ValueError: no token counts.

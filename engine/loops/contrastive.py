@@ -199,6 +199,7 @@ def keep_winning_rows(
         context: the context states without the candidates.
         chosen: (batch,) index of the winning candidate.
     """
+    # Candidate i of sequence b is row b * k + i.
     rows = chosen + torch.arange(len(chosen), device=chosen.device) * states.shape[1]
     if len(chosen) > 1 or not _share_cache_row(forward, int(chosen[0]), 1):
         forward.reorder(rows)
@@ -245,6 +246,7 @@ def rank_candidates(
     """
     kept = scores.gather(-1, ids)
     probs = torch.softmax(scores, dim=-1).gather(-1, ids)
+    # (batch, k, positions); all states have length 1, so the products are cosines.
     cosines = states @ context.states.transpose(1, 2)
     before = context.padding
     if before is not None:

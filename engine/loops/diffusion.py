@@ -94,6 +94,7 @@ def _share_steps(steps: int, lengths: list[int]) -> list[int]:
     total, seen, others = sum(lengths), 0, steps - len(lengths)
     for length in lengths:
         before, seen = seen, seen + length
+        # Rounded as running totals, so that the shares add up to the steps.
         share = round(others * seen / total) - round(others * before / total)
         shares.append(min(length, 1 + share))
     return shares
@@ -112,6 +113,7 @@ def _guess_places(
     warm = rule.temperature > 0
     tokens = draw_tokens(logits / rule.temperature, generator)[0] if warm else logits.argmax(-1)
     own = probs.gather(-1, tokens[:, None])[:, 0]
+    # 0 * log 0 is 0 by definition, but NaN in floating point.
     entropies = (-probs * logprobs.nan_to_num(neginf=0.0)).sum(-1)
     committed = _choose_places(own, entropies, rule, left, generator)
     return Pass(block, places, tokens, own, entropies, committed)
@@ -125,6 +127,7 @@ def _choose_places(
     generator: torch.Generator,
 ) -> torch.Tensor:
     """Return (n,) bools: which guesses to write with ``left`` passes to go, this one included."""
+    # With fewer per pass, some places would still be hidden after the last one.
     least = math.ceil(len(probs) / left)
     if rule.remasking == ENTROPY_BOUND:
         order = entropies.argsort(stable=True)

@@ -61,6 +61,7 @@ def run_race(probs: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, Co
         (batch,) sampled ids, the argmax of p / e; and (batch, MAX_RACERS) ids, probabilities and noise
         of the earliest arrivals e / p, for the record.
     """
+    # p / e and not e / p, as torch.multinomial divides: the rounding of a near tie is then the same.
     pace = probs / noise
     first = pace.topk(min(MAX_RACERS, pace.shape[-1]), dim=-1).indices
     tokens = pace.argmax(-1)

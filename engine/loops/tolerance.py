@@ -65,6 +65,7 @@ def find_uncertain_rows(
         noise: (rows, vocab) noise of the exponential race; None for greedy decoding.
         margin: largest difference of a logit in nats, above 0.
     """
+    # The race in logits: the argmax of p / e is the argmax of score - log e.
     late = 0.0 if noise is None else noise.log()
     final = (stages[-1][1] if stages else logits) - late
     best = final.topk(2, dim=-1)

@@ -20,6 +20,7 @@ from engine.settings import SETTINGS
 _TOLERATED_VALUES = 16_000_000
 """Tolerated values of a model beyond its weights; missing weights are reported when it is loaded."""
 _MAX_TENSORS = 200_000
+# An int32 holds eight values of 4 bits.
 _MAX_PACKING = 8
 _WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
 _TABLES = ("vocab_size", "intermediate_size", "d_ff", "ffn_dim", "n_inner", "encoder_ffn_dim")

@@ -175,6 +175,7 @@ class Slots:
         masked = torch.finfo(self.model.dtype).min
         mask = torch.zeros(behind.shape, dtype=self.model.dtype).masked_fill_(behind, masked)
         self.ends, self.rows = ends.to(device), torch.arange(len(self.seats), device=device)
+        # The mask is (rows, 1, 1, positions): one query for each row, for all of its heads.
         outputs = self.model(
             input_ids=ids,
             attention_mask=mask[:, None, None].to(device),

@@ -217,6 +217,7 @@ class _UserMarks:
     def _mark_content(self, number: int, content: str) -> str:
         start = len(content) - len(content.lstrip())
         end = len(content.rstrip())
+        # Inside the white space: templates trim contents, and could not behind a mark.
         inside = self.starts[number] + content[start:end] + self.ends[number]
         return content[:start] + inside + content[end:]
 

@@ -26,6 +26,7 @@ _ANCHORS = ("\n", ".", ")", "0", "a", ">")
 
 def _byte_table() -> dict[str, int]:
     """Return the inverse of GPT-2's byte-to-character table for byte-level BPE."""
+    # Printable bytes stand for themselves, and the others for the characters from 256 on.
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     table = {chr(byte): byte for byte in printable}
     others = (byte for byte in range(256) if byte not in set(printable))
@@ -256,9 +257,11 @@ class Detokenizer:
         while self._marks and self._marks[-1][0] > kept:
             self._marks.pop()
         start, read = self._read(ids, final)
+        # The bytes of an unfinished character are shown once its last one is there.
         text = read if final else read.rstrip(REPLACEMENT)
         shown = self.text[start:]
         self.text = self.text[:start] + text
+        # Only between whole characters, because decoding begins at a mark.
         if text == read and len(ids) >= _STRIDE + (self._marks[-1][0] if self._marks else 0):
             self._marks.append((len(ids), len(self.text)))
         if text == shown:
@@ -326,6 +329,8 @@ def _encode_in_context(
     """Return the first tokenization of a text that decodes back to it when it follows ``before``."""
     known = _tokenize_plain(tokenizer, before)
     whole_text, first = _decode(tokenizer, known) + text, None
+    # Accepted only if the context keeps its tokens and the whole decodes back to the text: merges across
+    # the border and added spaces are both common.
     for context in contexts:
         start = _tokenize_plain(tokenizer, context) if context else []
         whole = _tokenize_plain(tokenizer, context + text)

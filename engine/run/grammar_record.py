@@ -92,6 +92,7 @@ def _record_token(
     forced = (
         may_end and not next_bytes(matcher).any()
         if token_id in processor.eos
+        # llguidance's fast-forward bytes are those about which the grammar leaves no choice.
         else matcher.compute_ff_bytes().startswith(processor.table.tokens[token_id])
     )
     allowed, wanted, share, fits, expected = None, None, None, "", ""
@@ -138,6 +139,7 @@ def _odd_splits(run: Prepared, processor: GrammarLogitsProcessor, ids: Sequence[
     own = encode_inside(run.target.tokenizer, text)
     if b"".join(pieces[i] for i in own) != text.encode():
         return [False] * len(ids)
+    # Ends of tokens in bytes, in the tokenizer's own way to cut the text.
     cuts = {0, *accumulate(len(pieces[i]) for i in own)}
     ends = list(accumulate(lengths))
     return [

@@ -211,6 +211,7 @@ class RunQueue:
             # Turns belong to the address; its sessions use them in rotation.
             places = sorted(own, key=lambda ticket: ticket.session_turn)
             turns += zip(sorted(ticket.address_turn for ticket in own), places, strict=True)
+        # Of equal turns the earlier arrival goes first.
         turns.sort(key=lambda turn: (turn[0], came[id(turn[1])]))
         return self._inside + [ticket for _, ticket in turns]
 
@@ -218,6 +219,7 @@ class RunQueue:
         """Admit a ticket with its address's first turn, swapped with the ticket that has it."""
         own = (o for o in self._tickets if o.visitor.address == ticket.visitor.address)
         first = min((o for o in own if o.state == WAITING), key=lambda other: other.address_turn)
+        # The sessions of an address rotate, so this ticket need not have its lowest turn; the two swap.
         turns = first.address_turn, ticket.address_turn
         ticket.address_turn, first.address_turn = turns
         self._inside.append(ticket)

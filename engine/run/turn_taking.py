@@ -40,11 +40,13 @@ def find_starting(inside: Sequence[Ticket], pausing: Sequence[Ticket] = ()) -> l
     reserved: set[int] = set()
     for turn in _candidates(inside, pausing):
         first, own = turn[0], {id(model) for other in turn for model in other.models}
+        # Modules that hold something of a paused turn may not compute for others until it goes on.
         paused_models = {id(m) for o in paused if o.keeps_state and o not in turn for m in o.models}
         new = first not in paused
         if own & paused_models or (new and (crowded or _can_join(first, paused))):
             continue
         turns = count_turns([*running, *turn])
+        # It fits into the rows of a batch that runs already: it takes no slot, and may use the busy model.
         joins = first.batch_key is not None and turns == count_turns(running)
         free = turns <= SETTINGS.max_concurrent_runs
         if not own & reserved and (joins or (free and not own & busy)):
@@ -69,6 +71,8 @@ def _candidates(inside: Sequence[Ticket], pausing: Sequence[Ticket]) -> Iterator
     begun = {o.visitor.address for o in order if o.state in (RUNNING, PAUSED)}
 
     def rank(ticket: Ticket) -> int:
+        # In this order: visitors who wait for a stopped text, those of whom nothing has begun yet, and
+        # further runs of an address that computes already.
         if ticket.state == PAUSED and ticket.cancelled.is_set():
             return 0  # the visitor waits for the text so far
         return 1 if ticket.state != READY or ticket.visitor.address not in begun else 2

@@ -199,6 +199,7 @@ def _read_default(default: ast.expr | None) -> tuple[Any, bool]:
         return None, True
     try:
         # Encoded on purpose: a lone surrogate fails here, since it cannot be displayed anywhere.
+        # The method's code is not run here, so only literals have a known value.
         text = json.dumps(ast.literal_eval(default), allow_nan=False, ensure_ascii=False)
         return json.loads(text.encode()), True
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):

@@ -245,6 +245,7 @@ class ForwardWatch:
             # A dictionary keeps its order, so this is the oldest.
             del self._seen[next(iter(self._seen))]
         if isinstance(input_ids, torch.Tensor) and input_ids.dim() == 2:
+            # By its text, because a method may run the processors on branches that it drops again.
             self._seen[tuple(input_ids[0].tolist())] = Observation(
                 raw - total[:, None], total, stages[-1][1] if stages else raw, stages
             )
@@ -271,6 +272,7 @@ class ForwardWatch:
             self.recorder.elapsed_s(),
         )
         self._since, self._declared = [], 0
+        # The next step needs observations of its own: old ones may have the same text and other settings.
         self._seen.clear()
         self._steps += 1
         self.send(step)

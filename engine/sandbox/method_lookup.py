@@ -233,6 +233,7 @@ def _known_commit(name: str) -> str | None:
     if SETTINGS.public:
         raise MethodError(_format_unknown_method(name))
     asked = split_revision(name)[1]
+    # A commit cannot change, unlike a branch or a tag, so it needs no pin.
     if COMMIT_PATTERN.fullmatch(asked or ""):
         return asked
     return read_records(PINS).get(name) or (RECIPES[name].commit if name in RECIPES else None)

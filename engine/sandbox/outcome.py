@@ -97,6 +97,7 @@ class MessageReader:
             sound = all(type(n) is int and n >= 0 for n in (start, passes))
             if (
                 not sound
+                # Before the ids are looked at: a hostile method may send any number of them.
                 or sum(map(len, rows)) > MAX_IDS
                 or not all(map(self._has_known_ids, rows))
             ):

@@ -17,6 +17,7 @@ WEIGHTS_INDEX = "model.safetensors.index.json"
 
 def is_hub_id(name: object) -> bool:
     """Return True if a name has the form of a hub id: ``owner/name`` or ``owner/name@revision``."""
+    # The hub refuses "..", and the name becomes that of a folder.
     return isinstance(name, str) and bool(_HUB_ID.fullmatch(name)) and ".." not in name
 
 

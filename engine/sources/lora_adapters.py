@@ -206,6 +206,7 @@ def adapter_build_files(adapter: str, base: str) -> BuildFiles:
     theirs = [
         Path(base) / "config.json",
         Path(base) / GENERATION_CONFIG,
+        # With the index, which says in which file each weight is.
         *Path(base).glob("*.safetensors*"),
     ]
     found = {f"adapter/{path.name}": path for path in own}
@@ -215,6 +216,7 @@ def adapter_build_files(adapter: str, base: str) -> BuildFiles:
 
 def _read_config(name: str, folder: str | Path) -> dict[str, Any]:
     try:
+        # A file that is too long is cut, so that it is no valid JSON.
         config = json.loads((Path(folder) / CONFIG).read_bytes()[:_MAX_BYTES])
     except (OSError, ValueError, RecursionError):
         config = None

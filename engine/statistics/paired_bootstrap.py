@@ -53,10 +53,12 @@ def compare_pairs(a: NDArray[np.float64], b: NDArray[np.float64]) -> PairedDiffe
         spread = max(float(one.max() - one.min()) for one in by_seed)
     if gaps.size < 2:
         return PairedDifference(mean, None, None, spread)
+    # A fixed seed, so that a table always gets the same verdict.
     random = np.random.default_rng(0)
     prompts = random.integers(gaps.shape[0], size=(_RESAMPLES, gaps.shape[0], 1))
     seeds = random.integers(gaps.shape[1], size=(_RESAMPLES, 1, gaps.shape[1]))
     drawn = gaps[prompts, seeds].reshape(_RESAMPLES, -1)
+    # A draw that has only missing pairs has no mean.
     means = np.nanmean(drawn[~np.isnan(drawn).all(axis=1)], axis=1)
     tail = (1 - _LEVEL) / 2
     low, high = (float(value) for value in np.quantile(means, [tail, 1 - tail]))

@@ -63,5 +63,6 @@ def common_prefix_length(
 
 def diff_tokens(a: Sequence[Token], b: Sequence[Token]) -> tuple[TokenEdit, ...]:
     """Return the token difference of two outputs as edits that cover both."""
+    # autojunk ignores the frequent tokens of long texts, such as commas.
     matcher = SequenceMatcher(None, a, b, autojunk=False)
     return tuple(TokenEdit(*code) for code in matcher.get_opcodes())

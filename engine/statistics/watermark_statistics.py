@@ -83,6 +83,7 @@ def binomial_tail(hits: int, trials: int, probability: float) -> float:
     if hits > trials * probability:
         ratios = (odds * (trials - k) / (k + 1) for k in range(hits, trials))
         return min(1.0, _binomial_probability(hits, trials, probability) * _sum_series(ratios))
+    # Below the mean, the other tail is the short series: 1 - P(X <= hits - 1).
     ratios = (k / (odds * (trials - k + 1)) for k in range(hits - 1, 0, -1))
     return max(
         0.0, 1.0 - _binomial_probability(hits - 1, trials, probability) * _sum_series(ratios)
@@ -91,6 +92,7 @@ def binomial_tail(hits: int, trials: int, probability: float) -> float:
 
 def _binomial_probability(hits: int, trials: int, probability: float) -> float:
     """Return P(X = hits)."""
+    # As logarithms: the number of ways overflows for a text of a few hundred tokens.
     ways = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
     return math.exp(
         ways + hits * math.log(probability) + (trials - hits) * math.log1p(-probability)

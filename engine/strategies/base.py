@@ -112,7 +112,7 @@ class Strategy:
     default_model: str = "storyteller"
     default_assistant: str | None = None
     needs: tuple[str, ...] = ()
-    """Capabilities that the model must have: keys of strategies.refusal.NEEDS."""
+    """Capabilities that the model must have: keys of strategies.compatibility.REQUIREMENTS."""
     draft_needs: tuple[str, ...] = ()
     """Capabilities that the draft model must have."""
     reorders: bool = False

@@ -134,6 +134,8 @@ def draft_model_settings(config: DraftingParams) -> dict[str, Any]:
     if not isinstance(config, DraftModelParams):
         return {}
     shared = params_of(DraftingParams)
+    # transformers reads these from the draft model's own configuration; as arguments of generate() they
+    # would have no effect.
     return {n: getattr(config, n) for n in params_of(DraftModelParams) if n not in shared}
 
 

@@ -25,6 +25,7 @@ from engine.messages import Message
 from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteriaList
 from engine.trace.records import Step
 
+# The number of transformers: banks come first as long as sums differ by less than 100 nats.
 _BANK_WEIGHT = 100
 
 ForcedWords = tuple[tuple[tuple[int, ...], ...], ...]

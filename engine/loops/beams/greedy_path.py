@@ -50,6 +50,7 @@ class GreedyTracker:
         token = int(scores[self.beam].argmax())
         self.ids.append(token)
         self.logprobs.append(float(scores[self.beam, token]))
+        # The path stays in the search while its token is one of the running beams.
         place = self.beam * scores.shape[-1] + token
         on = ((flat[running] == place) & ~hits[running]).nonzero()
         self.beam = int(on[0]) if len(on) else None

@@ -164,6 +164,7 @@ class BeamGroup:
         self.origin = {}
         for c in pool:
             parent = self.nodes[c.beam]
+            # The tokens come group by group, ``size`` of each.
             groups = [
                 i // self.size for i, token in enumerate(earlier_tokens) if token == c.token_id
             ]
@@ -189,6 +190,7 @@ class BeamGroup:
                     reason=reason,
                 )
             )
+        # Below PROMPT_NODE is a placeholder, which is no text.
         self.nodes = [numbers.get(c.rank, PROMPT_NODE - 1) for c in kept]
         return nodes
 

@@ -184,6 +184,7 @@ class SearchRecord:
         parents: list[int] = pool.parents.tolist()
         tokens: list[int] = pool.tokens.tolist()
         kept = set(running)
+        # ``merged`` counts through heap and pool: what lies behind the heap has just entered it.
         entered = {i - search.beams for i in merged if i >= search.beams}
         open_sums = [sums[i] for i in kept if not hits[i] and sums[i] > IMPOSSIBLE_SUM]
         floor = min(open_sums, default=sums[0])

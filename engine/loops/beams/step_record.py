@@ -139,6 +139,7 @@ class StepWriter:
         if test.stop_reason and not heap:
             raise DecodeError("No text meets all requirements; allow more tokens.")
         best = self.tree.path(leader.node_id)
+        # The text that is shown is the best so far: an open beam may be ahead of every finished one.
         if heap and (test.stop_reason or heap[0].score >= leader.score):
             best = list(heap[0].ids)
         row = self._record_row(decision, leader)

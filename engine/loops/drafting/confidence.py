@@ -74,6 +74,7 @@ def find_best_threshold(confidences: list[float], accepted: list[bool]) -> float
     for confidence, group in groupby(judged, key=itemgetter(0)):
         outcomes = [good for _, good in group]
         found, kept = found + sum(outcomes), kept + len(outcomes)
+        # False positive rate + 3 * false negative rate, the cost that transformers minimises.
         cost = (kept - found) / wrong + _MISSED_COST * (1 - found / right)
         if cost < least:
             best, least = confidence, cost

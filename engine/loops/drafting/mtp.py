@@ -76,6 +76,7 @@ class MtpDrafter(Drafter):
         stop = "all that was asked for" if limit == self.count else "the token budget"
         for k in range(limit):
             ids = with_drafted_tokens(input_ids, tokens)
+            # Head k pairs the state of place i with the token at i + k + 1.
             states, logits = self._run_head(k, states, ids[:, start + k + 1 :], start)
             scores = run_processors(self.context.processors, ids, logits)[0]
             most = float(scores.max())

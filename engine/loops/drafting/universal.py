@@ -127,6 +127,7 @@ class ReencodingDrafter(UniversalDrafter):
         if found is None:
             return [], self.assistant.tokenizer.decode(own[0, start:], skip_special_tokens=True)
         row, column, length = found
+        # Known tokens behind the common run: as many of the new ids are taken to stand for them.
         overhang = len(recent_ids) - (column + length)
         lost = encoded[row + length : row + length + overhang]
         return encoded[row + length + overhang :], self.target.tokenizer.decode(
