@@ -1,22 +1,13 @@
-// Recorded runs with what Python computes of them, and the messages that the server would have sent.
-import { execFileSync } from "node:child_process";
-import { readdir } from "node:fs/promises";
-import { ROOT } from "./types.mjs";
+// Recorded runs, and the messages that the server would have sent.
+import { readFileSync } from "node:fs";
+import { computeNumbers } from "./numbers.mjs";
 
-const FOLDER = new URL("assets/gallery/", ROOT);
+export { names } from "./numbers.mjs";
 
-// Two of each strategy: Python computes their numbers for every file of tests.
-export const names = (await readdir(FOLDER))
-  .filter((name) => /-[12]\.json\.gz$/.test(name))
-  .map((name) => name.slice(0, -".json.gz".length));
-
-// By name: the run in rows, what every picture shows of every step, and the twins of what the page computes.
+// `npm test` has them computed once for all files; a file that runs alone computes its own.
+const { NUMBERS_FILE } = process.env;
 export const numbers = JSON.parse(
-  execFileSync(process.env.PYTHON ?? "python3", ["-m", "tests.helpers.numbers", ...names], {
-    cwd: ROOT,
-    maxBuffer: 2 ** 28,
-    encoding: "utf8",
-  }),
+  NUMBERS_FILE ? readFileSync(NUMBERS_FILE, "utf8") : computeNumbers(),
 );
 
 const shownOf = new WeakMap();
