@@ -232,8 +232,8 @@ def open_link(search: str, visitor: Any = None) -> dict[str, Any]:
     tab = query.get("tab")
     if tab in _FORM_TABS:
         return {"tab": tab, "step": step, **_read_tab_form(tab, query, visitor)}
-    if tab == _LESSONS:
-        return {"tab": tab, "step": None, **_open_lesson(query)}
+    if tab == _LESSONS or (tab is None and "lesson" in query):
+        return {"tab": _LESSONS, "step": None, **_open_lesson(query)}
     if tab in _PLAIN_TABS or (tab in STRATEGIES and "strategy" not in query):
         return {"tab": tab, "step": step, "recorded": None}
     if tab is not None and "strategy" not in query:

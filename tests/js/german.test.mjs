@@ -1,15 +1,15 @@
 // Numbers with the signs of a reader's language.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import "./page.mjs";
 
-globalThis.document = {
-  getElementById: (id) =>
-    id === "dp-texts"
-      ? { lang: "de", textContent: '{"“{text}”": "„{text}“"}' }
-      : { textContent: '{"{p} of all": "{p} von allen"}' },
-};
+document.getElementById = (id) =>
+  id === "dp-texts"
+    ? { lang: "de", textContent: '{"“{text}”": "„{text}“"}' }
+    : { textContent: '{"{p} of all": "{p} von allen"}' };
 const { addTemplates, said } = await import("../../visualizers/shared/server_text.mjs");
 const text = await import("../../visualizers/shared/text.mjs");
+const { formulaToMath } = await import("../../visualizers/shared/formula.mjs");
 const { tr } = await import("../../visualizers/shared/tr.mjs");
 
 test("the page writes numbers as its reader does", () => {
@@ -38,4 +38,10 @@ test("a token has the quotes of the reader's language, from the page and from th
   assert.equal(said("“b” of all"), "„b“ von allen");
   assert.equal(said("“b”"), "„b“");
   assert.equal(said("“a” or “b”"), "“a” or “b”");
+});
+
+test("a formula has the decimal sign of the reader's language, and no comma between numbers", () => {
+  const node = formulaToMath(["max", "(", "0.25", ",", "-1.5e-06", ")"]);
+  assert.equal(node.textContent, "max(0,25;−1,5·10−6)");
+  assert.match(node.attributes["aria-label"], /^max 0,25, .*1,5/);
 });

@@ -96,3 +96,13 @@ test("a link's step beyond the end of its run is named", async () => {
     "This link cannot be opened, because step = 9 is not one of the run's steps 1 to 6.",
   );
 });
+
+test("the address of a lesson opens it, without the name of its tab", async () => {
+  const restored = [];
+  registerOtherTab("lessons", { restore: (found) => restored.push(found.lesson) });
+  const { receive } = connectQuestions(({ id, search }) =>
+    receive(JSON.stringify({ id, tab: "lessons", lesson: search.slice(8) })),
+  );
+  await openAddress("?lesson=temperature");
+  assert.deepEqual(restored, ["temperature"]);
+});

@@ -13,7 +13,7 @@ import { openTab, runForm } from "../shell/tab_navigation.mjs";
 import { linksUploads, mediaMissingSentence, visitorId } from "../shell/visitor_media.mjs";
 import { startLinkedBranch } from "./fork.mjs";
 
-const TAB_PARAMETERS = ["tab", "trace", "strategy"];
+const TAB_PARAMETERS = ["tab", "trace", "strategy", "lesson"];
 
 /**
  * Return the tab that an address names, as far as it can be read without asking the server.
@@ -21,8 +21,8 @@ const TAB_PARAMETERS = ["tab", "trace", "strategy"];
  * @returns {string}
  */
 function findTargetTab(query) {
-  const [tab, trace, strategy] = TAB_PARAMETERS.map((name) => query.get(name));
-  const named = [tab, strategy, trace?.replace(/-\d+$/, "")];
+  const [tab, trace, strategy, lesson] = TAB_PARAMETERS.map((name) => query.get(name));
+  const named = [tab, strategy, trace?.replace(/-\d+$/, ""), lesson && "lessons"];
   return (
     named.find((name) => name && (findStrategy(name) || OTHER_TAB_NAMES.includes(name))) ??
     getDeclaration().strategies[0].name
