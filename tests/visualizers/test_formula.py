@@ -38,8 +38,8 @@ BOOK = {
     "farthest": lambda d: sorted(d)[-1],
     "mask": lambda a, p: a * p,
     "log_ratio": lambda n, m: n - m,
-    "accept": lambda p, q: 1 if p >= q else p / q,
-    "accept_mixture": lambda p, q, w: min(1, (w * p + (1 - w) * q) / q),
+    "accept": lambda p, q, **judged: 1 if p >= q else p / q,
+    "accept_mixture": lambda p, q, w, **judged: min(1, (w * p + (1 - w) * q) / q),
     "match": lambda p, b: b if b > p else math.nan,
     "residual": lambda p, q: p - q if p > q else 0,
     "speed_up": lambda a, g, c: series(a, g) / (1 + c),
@@ -198,7 +198,7 @@ def test_filters_say_what_they_kept_and_where_the_line_was():
     for step, line in lines:
         assert_reckons(line)
         kept = next(s for s in step.stages if s.name == "TopP")
-        assert float(line["with"]["m"]) == pytest.approx(kept.kept_mass, abs=1e-3)
+        assert rounds_to(line["with"]["m"], kept.kept_mass)
     trace = trace_of("sampling", min_p=0.2, seed=3)
     found = [(step, line) for step, line in lines_of(trace) if line["form"] == "min_p"]
     assert len(found) == len(trace.steps)
@@ -220,12 +220,43 @@ def test_a_repetition_penalty_is_written_out_for_a_token_that_occurred():
     assert sum(line["form"] == "tempered" for _, line in lines) == len(trace.steps)
 
 
-def test_a_result_between_two_last_digits_is_written_with_one_digit_less():
+def test_a_result_between_two_last_digits_is_written_with_one_digit_more():
     # Whole operands keep all their digits, so no other way of rounding them can help.
-    line = fill_formula("ones", result=0.1734499, h=34691, n=200000)
-    assert line["is"] == "0.173"
+    line = fill_formula("ones", result=0.164999, h=33, n=200)
+    assert line["is"] == "0.165"
     assert_reckons(line)
     assert fill_formula("ones", result=0.1733, h=34691, n=200000) is None
+
+
+@pytest.mark.parametrize(
+    ("form", "operands", "shown"),
+    [
+        ("softmax", {"z": 2.0, "s": 60.0}, "0.12"),
+        ("race", {"e": 0.5, "p": 0.0004}, "1250"),
+        ("race", {"e": 5.0, "p": 4e-7}, "1.2e+07"),
+        ("surprise", {"p": 0.99}, "0.014"),
+        ("surprise", {"p": 0.4}, "1.32"),
+        ("top_p_last", {"m": 0.93, "b": 0.0304, "c": 0.9}, "0.8996"),
+        ("match", {"p": 0.4312, "b": 0.4313}, "0.4313"),
+    ],
+)
+def test_a_result_has_two_digits_and_more_only_where_a_comparison_needs_them(form, operands, shown):
+    line = fill_formula(form, **operands)
+    assert line["is"] == shown
+    assert_reckons(line)
+
+
+def test_the_probability_that_top_p_kept_has_digits_that_reach_its_limit():
+    line = fill_formula("top_p", m=0.9541, c=0.954)
+    assert line["with"]["m"] == "0.954"
+    assert_reckons(line)
+
+
+@pytest.mark.parametrize(("u", "kept"), [(0.8571, 1), (0.85717, 0), (0.2, 1)])
+def test_a_drafted_token_is_compared_with_digits_that_show_why_it_was_kept(u, kept):
+    line = fill_formula("accept", p=0.6, q=0.7, u=u, kept=kept)
+    assert (float(line["with"]["u"]) <= float(line["is"])) == bool(kept)
+    assert fill_formula("accept", p=0.6, q=0.7, u=u, kept=1 - kept) is None
 
 
 def test_nothing_is_filled_in_where_something_else_had_a_hand_in_it():

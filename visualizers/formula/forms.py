@@ -1,62 +1,92 @@
 """The formulas: their computation and the rounding of their displayed numbers.
 
-Operands are displayed with as many digits as are needed to compute the displayed result from them.
+Results have two significant digits or two decimals, and more only where a comparison would look
+untrue. Operands have as many digits as are needed to compute the displayed result from them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from engine.statistics.watermark_statistics import binomial_tail, z_score
 
 Value = float | list[float]
-_MIN_DIGITS, _MAX_DIGITS = 3, 12
-_RECORD_ERROR = 1e-4
-"""Relative error of a result that the rounding of recorded numbers can cause."""
+_MIN_DIGITS, _MAX_DIGITS = 2, 12
+_MORE_DIGITS = 4
+"""Digits that a result may get beyond those of its style."""
+_SMALL, _LARGE = 0.1, 1e6
+"""Below, numbers have significant digits; from here on, they have a power of ten."""
+_RECORD_ERROR, _LEAST_ERROR = 1e-4, 2e-6
+"""Relative and absolute error of a result that the rounding of recorded numbers can cause."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a formula's result is computed and displayed.
+
+    Attributes:
+        compute: the result of the operands.
+        style: format of the result, such as ``.2g``.
+        holds: whether what the formula says of displayed operands and result is true, such as that
+            one number is larger than another; None for a formula that compares nothing.
+    """
+
+    compute: Callable[[Mapping[str, Any]], float]
+    style: str
+    holds: Callable[[Mapping[str, Any], float], bool] | None = None
 
 
 def _acceptance_ratio(v: Mapping[str, Any]) -> float:
     return min(1.0, v["p"] / v["q"])
 
 
+def _mixture_ratio(v: Mapping[str, Any]) -> float:
+    return min(1.0, 1 - v["w"] + v["w"] * v["p"] / v["q"])
+
+
+def _is_judged_alike(v: Mapping[str, Any], limit: float) -> bool:
+    return (v["u"] <= limit) == bool(v["kept"])
+
+
 def _speed_up(v: Mapping[str, Any]) -> float:
     return (1 - v["a"] ** (v["g"] + 1)) / ((1 - v["a"]) * (1 + v["c"]))
 
 
-RULES: dict[str, tuple[Callable[[Mapping[str, Any]], float], str]] = {
-    "softmax": (lambda v: math.exp(v["z"]) / v["s"], ".4g"),
-    "tempered": (lambda v: math.exp(v["z"] / v["t"]) / v["s"], ".4g"),
-    "biased": (lambda v: math.exp(v["z"] / v["t"] + v["d"]) / v["s"], ".4g"),
-    "repeated_up": (lambda v: v["z"] * v["r"], ".3f"),
-    "repeated_down": (lambda v: v["z"] / v["r"], ".3f"),
-    "dry": (lambda v: v["z"] - v["m"] * v["b"] ** (v["n"] - v["a"]), ".3f"),
-    "top_k": (lambda v: v["n"], ".0f"),
-    "top_p": (lambda v: v["m"], ".4g"),
-    "top_p_last": (lambda v: v["m"] - v["b"], ".4g"),
-    "min_p": (lambda v: v["a"] * v["b"], ".4g"),
-    "surprise": (lambda v: -math.log2(v["p"]), ".2f"),
-    "race": (lambda v: v["e"] / v["p"], ".3g"),
-    "score": (lambda v: v["s"] / v["n"] ** v["a"], ".3f"),
-    "finished_score": (lambda v: v["s"] / v["n"] ** v["a"], ".3f"),
-    "sum": (lambda v: v["s"] + v["b"], ".3f"),
-    "diversity": (lambda v: v["b"] - v["w"] * v["n"], ".3f"),
-    "contrastive": (lambda v: (1 - v["a"]) * v["p"] - v["a"] * v["s"], ".3f"),
-    "farthest": (lambda v: max(v["d"]), ".2e"),
-    "mask": (lambda v: v["a"] * v["p"], ".4g"),
-    "log_ratio": (lambda v: v["n"] - v["m"], ".2f"),
-    "accept": (_acceptance_ratio, ".3f"),
-    "accept_mixture": (lambda v: min(1.0, 1 - v["w"] + v["w"] * v["p"] / v["q"]), ".3f"),
-    "match": (lambda v: max(v["p"], v["b"]), ".4g"),
-    "residual": (lambda v: max(v["p"] - v["q"], 0.0), ".3f"),
-    "speed_up": (_speed_up, ".2f"),
-    "speed_up_all": (lambda v: (v["g"] + 1) / (1 + v["c"]), ".2f"),
-    "z": (lambda v: z_score(v["h"], v["n"], v["g"]) or 0.0, ".2f"),
-    "tail": (lambda v: binomial_tail(v["h"], v["n"], v["g"]), ".3g"),
-    "ones": (lambda v: v["h"] / v["n"], ".4g"),
+RULES: dict[str, Rule] = {
+    "softmax": Rule(lambda v: math.exp(v["z"]) / v["s"], ".2g"),
+    "tempered": Rule(lambda v: math.exp(v["z"] / v["t"]) / v["s"], ".2g"),
+    "biased": Rule(lambda v: math.exp(v["z"] / v["t"] + v["d"]) / v["s"], ".2g"),
+    "repeated_up": Rule(lambda v: v["z"] * v["r"], ".2f"),
+    "repeated_down": Rule(lambda v: v["z"] / v["r"], ".2f"),
+    "dry": Rule(lambda v: v["z"] - v["m"] * v["b"] ** (v["n"] - v["a"]), ".2f"),
+    "top_k": Rule(lambda v: v["n"], ".0f"),
+    "top_p": Rule(lambda v: v["m"], ".2g", lambda v, _: v["m"] >= v["c"]),
+    "top_p_last": Rule(lambda v: v["m"] - v["b"], ".2g", lambda v, rest: v["m"] >= v["c"] > rest),
+    "min_p": Rule(lambda v: v["a"] * v["b"], ".2g"),
+    "surprise": Rule(lambda v: -math.log2(v["p"]), ".2f"),
+    "race": Rule(lambda v: v["e"] / v["p"], ".2g"),
+    "score": Rule(lambda v: v["s"] / v["n"] ** v["a"], ".2f"),
+    "finished_score": Rule(lambda v: v["s"] / v["n"] ** v["a"], ".2f"),
+    "sum": Rule(lambda v: v["s"] + v["b"], ".2f"),
+    "diversity": Rule(lambda v: v["b"] - v["w"] * v["n"], ".2f"),
+    "contrastive": Rule(lambda v: (1 - v["a"]) * v["p"] - v["a"] * v["s"], ".2f"),
+    "farthest": Rule(lambda v: max(v["d"]), ".1e"),
+    "mask": Rule(lambda v: v["a"] * v["p"], ".2g"),
+    "log_ratio": Rule(lambda v: v["n"] - v["m"], ".2f"),
+    "accept": Rule(_acceptance_ratio, ".2f", _is_judged_alike),
+    "accept_mixture": Rule(_mixture_ratio, ".2f", _is_judged_alike),
+    "match": Rule(lambda v: max(v["p"], v["b"]), ".2g", lambda v, best: v["p"] < best),
+    "residual": Rule(lambda v: max(v["p"] - v["q"], 0.0), ".2f"),
+    "speed_up": Rule(_speed_up, ".2f"),
+    "speed_up_all": Rule(lambda v: (v["g"] + 1) / (1 + v["c"]), ".2f"),
+    "z": Rule(lambda v: z_score(v["h"], v["n"], v["g"]) or 0.0, ".2f"),
+    "tail": Rule(lambda v: binomial_tail(v["h"], v["n"], v["g"]), ".2g"),
+    "ones": Rule(lambda v: v["h"] / v["n"], ".2g"),
 }
-"""Name -> (function of the operands, format of the result)."""
+"""Name -> how its result is computed and displayed."""
 WITHOUT_NUMBERS = (
     *(
         "argmax",
@@ -88,30 +118,42 @@ def fill_formula(
         of the result). None if the operands do not give the result, because something else affected
         it, or if a number is not finite.
     """
-    rule, style = RULES[form]
+    rule = RULES[form]
     try:
-        exact = rule(operands)
-        styles = [style]
+        exact = rule.compute(operands)
         if result is None:
             result = exact
-        elif math.isclose(exact, result, rel_tol=_RECORD_ERROR):
-            # Recorded numbers are rounded, so the last digit may differ: allow one digit less.
-            styles.append(_one_digit_less(style))
-        for style in styles:
+        elif not math.isclose(exact, result, rel_tol=_RECORD_ERROR, abs_tol=_LEAST_ERROR):
+            return None
+        if rule.holds is not None and not rule.holds(operands, result):
+            return None
+        for style in _finer_styles(rule.style):
             wanted = _format_result(result, style)
             for digits in range(_MIN_DIGITS, _MAX_DIGITS):
                 shown = {name: _format_operand(value, digits) for name, value in operands.items()}
-                if _format_result(rule(_parse_operands(shown)), style) == wanted:
+                if _is_shown(rule, _parse_operands(shown), wanted, style):
                     return {"form": form, **_token_field(token), "with": shown, "is": wanted}
     except (ArithmeticError, ValueError, TypeError):  # an operand is missing or out of range
         pass
     return None
 
 
-def _one_digit_less(style: str) -> str:
-    """Return the format with one digit less, such as ``.3g`` for ``.4g``; ``.0f`` stays."""
+def _finer_styles(style: str) -> list[str]:
+    """Return a format and those with more digits; ``.0f`` of whole numbers stays alone.
+
+    A recorded number is rounded, so a result can lie on the other side of a rounding edge than the
+    computed one. Another digit moves the edge.
+    """
     digits = int(style[1:-1])
-    return f".{max(digits - 1, 0)}{style[-1]}"
+    more = range(digits, digits + _MORE_DIGITS + 1) if digits else [digits]
+    return [f".{count}{style[-1]}" for count in more]
+
+
+def _is_shown(rule: Rule, operands: Mapping[str, Any], wanted: str, style: str) -> bool:
+    """Return whether displayed operands give the displayed result and what it is compared with."""
+    if _format_result(rule.compute(operands), style) != wanted:
+        return False
+    return rule.holds is None or rule.holds(operands, float(wanted))
 
 
 def number_setting(config: Mapping[str, Any], name: str, default: float) -> float:
@@ -136,7 +178,7 @@ def _format_operand(value: Value, digits: int) -> Any:
         return [_format_operand(one, digits) for one in value]
     if isinstance(value, int) or value == round(value, 3):
         return _strip_negative_zero(f"{value:.12g}")
-    return _strip_negative_zero(f"{value:.{digits}g}")
+    return _strip_negative_zero(_format_plainly(value, f".{digits}g"))
 
 
 def _parse_operands(shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,7 +196,15 @@ def _parse_number(text: str) -> float:
 
 
 def _format_result(value: float, style: str) -> str:
-    return _strip_negative_zero(f"{value:{style}}")
+    return _strip_negative_zero(_format_plainly(value, style))
+
+
+def _format_plainly(value: float, style: str) -> str:
+    """Format a number: below 0.1 with significant digits, and a large one without a power of ten."""
+    if style.endswith("f") and abs(value) < _SMALL:
+        style = f"{style[:-1]}g"
+    text = f"{value:{style}}"
+    return f"{value:.0f}" if "e+0" in text and style.endswith("g") and abs(value) < _LARGE else text
 
 
 def _strip_negative_zero(text: str) -> str:

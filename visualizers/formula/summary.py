@@ -138,11 +138,7 @@ class FormulaSummary:
         drawn = [token for token in judged if token.u is not None and token.q]
         # The last ones are shown, as they decided where the draft ended.
         for token in drawn[-_MAX_DRAFTED_LINES:]:
-            form, operands = "accept", {"p": token.p, "q": token.q or 0.0}
-            if weight is not None:
-                form, operands = "accept_mixture", {**operands, "w": weight}
-            line = fill_formula(form, token.token_id, **operands)
-            yield line and {**line, "u": f"{token.u:.3f}", "kept": token.status == "accepted"}
+            yield self._acceptance_formula(token)
         if judged and not drawn:
             yield self._match_formula(judged[-1], detail)
         if detail.final_source == "resampled" and drawn and weight is None:
@@ -160,6 +156,18 @@ class FormulaSummary:
             yield fill_formula("speed_up_all", None, expected, **operands)
         else:
             yield fill_formula("speed_up", None, expected, a=rate, **operands)
+
+    def _acceptance_formula(self, token: DraftToken) -> FormulaLine | None:
+        """Return the formula for a drafted token that was judged by its random number u."""
+        form, operands = "accept", {"p": token.p, "q": token.q or 0.0, "u": token.u}
+        if self.rounds.weight is not None:
+            form, operands = "accept_mixture", {**operands, "w": self.rounds.weight}
+        kept = token.status == "accepted"
+        line = fill_formula(form, token.token_id, kept=int(kept), **operands)
+        if line is None:
+            return None
+        shown = {name: text for name, text in line["with"].items() if name not in ("u", "kept")}
+        return {**line, "with": shown, "u": line["with"]["u"], "kept": kept}
 
     def _match_formula(self, last: DraftToken, detail: DraftDetail) -> FormulaLine | None:
         """Return the formula for a drafted token that was judged without a random number u."""

@@ -3,7 +3,7 @@
 //
 // A tree is a string (symbol, operator or number), an array
 // of trees in a row, or a shape from SHAPES.
-import { quoteText } from "./text.mjs";
+import { numberSign, quoteText } from "./text.mjs";
 import { tr } from "./tr.mjs";
 
 /**
@@ -16,6 +16,12 @@ const NUMBER_PATTERN = /^-?\d[\d.,]*(?:e[+-]?\d+)?$/;
 const SYMBOL_PATTERN = /^[A-Za-zα-ωℓ]$|^[a-zA-Z]{2,}$/;
 // A thin space separates these function names from their argument.
 const FUNCTION_NAMES = ["log", "max", "argmax"];
+const DECIMAL_SIGN = numberSign("decimal");
+// A comma between two numbers would read as a decimal sign in some languages.
+const LIST_SEPARATOR = DECIMAL_SIGN === "," ? ";" : ",";
+
+/** @param {string} number with a decimal point */
+const localizeDecimal = (number) => number.replace(".", DECIMAL_SIGN);
 
 /**
  * The MathML element of a shape, and a function from its spoken parts to its spoken form.
@@ -81,7 +87,7 @@ const createLeaf = (name, text) => createMathElement(name, {}, text);
 function numberToMath(text) {
   const [digits, power] = text.split("e");
   const sign = digits.startsWith("-") ? [createLeaf("mo", "−")] : [];
-  const plain = createLeaf("mn", digits.replace("-", ""));
+  const plain = createLeaf("mn", localizeDecimal(digits.replace("-", "")));
   if (power === undefined) return createMathElement("mrow", {}, ...sign, plain);
   const exponent = createLeaf("mn", String(Number(power)).replace("-", "−"));
   const ten = createMathElement("msup", {}, createLeaf("mn", "10"), exponent);
@@ -113,6 +119,7 @@ function treeToMath(tree) {
   if (Array.isArray(tree)) return createMathElement("mrow", {}, ...rowToMath(tree));
   if (typeof tree !== "string") return shapeToMath(tree);
   if (NUMBER_PATTERN.test(tree)) return numberToMath(tree);
+  if (tree === ",") return createLeaf("mo", LIST_SEPARATOR);
   if (tree === "Σ") return createLeaf("mo", "∑");
   if (tree.endsWith("′"))
     return createMathElement("msup", {}, treeToMath(tree.slice(0, -1)), createLeaf("mo", "′"));
@@ -192,7 +199,7 @@ function nodeToWords(tree) {
 /** @param {string} text */
 function numberToWords(text) {
   const minus = `${SPOKEN_SYMBOLS["−"]} `;
-  const [digits, exponent] = text.replace("-", minus).split("e");
+  const [digits, exponent] = localizeDecimal(text.replace("-", minus)).split("e");
   if (exponent === undefined) return digits;
   const power = String(Number(exponent)).replace("-", minus);
   return tr("{digits} times 10 to the power {power}", { digits, power });

@@ -3,7 +3,7 @@
 // allowed". The catalogue maps templates to translations. A value that is a sentence is translated,
 // too. Unknown sentences stay in English.
 
-import { quoteText } from "./text.mjs";
+import { numberSign, quoteText } from "./text.mjs";
 import { pageLanguage } from "./tr.mjs";
 
 /** @typedef {{ template: string, values: Record<string, string> }} Source */
@@ -84,10 +84,7 @@ const SERVER_NUMBER = /^[<>+−-]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?( [%σ]| [·×] 
  */
 function localizeNumber(text) {
   if (!SERVER_NUMBER.test(text)) return text;
-  const parts = new Intl.NumberFormat(pageLanguage()).formatToParts(1000.5);
-  /** @param {string} type */
-  const sign = (type) => parts.find((part) => part.type === type)?.value ?? "";
-  return text.replace(/[.,]/g, (found) => sign(found === "." ? "decimal" : "group"));
+  return text.replace(/[.,]/g, (found) => numberSign(found === "." ? "decimal" : "group"));
 }
 
 const SERVER_QUOTE = /^“([^“”]*)”$/;

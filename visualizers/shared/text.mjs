@@ -84,6 +84,15 @@ const toLocale = (x, options) =>
     .format(x || 0)
     .replace("-", "−");
 
+/**
+ * A sign within numbers in the reader's locale.
+ * @param {"decimal" | "group"} type
+ */
+export const numberSign = (type) =>
+  numberFormat({})
+    .formatToParts(1000.5)
+    .find((part) => part.type === type)?.value ?? "";
+
 const SMALL = 0.1;
 const TINY = 0.0001;
 
