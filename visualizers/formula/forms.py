@@ -51,6 +51,11 @@ def _is_judged_alike(v: Mapping[str, Any], limit: float) -> bool:
     return (v["u"] <= limit) == bool(v["kept"])
 
 
+def _is_beaten(v: Mapping[str, Any], best: float) -> bool:
+    # Rounding the largest probability must not widen the gap that it shows.
+    return v["p"] < v["b"] and abs(best - v["b"]) < v["b"] - v["p"]
+
+
 def _speed_up(v: Mapping[str, Any]) -> float:
     return (1 - v["a"] ** (v["g"] + 1)) / ((1 - v["a"]) * (1 + v["c"]))
 
@@ -78,7 +83,7 @@ RULES: dict[str, Rule] = {
     "log_ratio": Rule(lambda v: v["n"] - v["m"], ".2f"),
     "accept": Rule(_acceptance_ratio, ".2f", _is_judged_alike),
     "accept_mixture": Rule(_mixture_ratio, ".2f", _is_judged_alike),
-    "match": Rule(lambda v: max(v["p"], v["b"]), ".2g", lambda v, best: v["p"] < best),
+    "match": Rule(lambda v: max(v["p"], v["b"]), ".2g", _is_beaten),
     "residual": Rule(lambda v: max(v["p"] - v["q"], 0.0), ".2f"),
     "speed_up": Rule(_speed_up, ".2f"),
     "speed_up_all": Rule(lambda v: (v["g"] + 1) / (1 + v["c"]), ".2f"),
