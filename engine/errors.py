@@ -120,5 +120,6 @@ def format_value(value: object) -> str:
 
 def suggest_name(name: object, known: Iterable[str]) -> Message | None:
     """Return “did you mean …” with the known name nearest to an unknown one, None if none is near."""
+    # The cost of difflib grows with the length of a name, and anyone can send a long one.
     near = difflib.get_close_matches(str(name)[:_MAX_NAME_CHARS], known, n=1)
     return Message("did you mean {near}", near=near[0]) if near else None

@@ -141,6 +141,7 @@ def _read_entries(entries: Mapping[Any, Any]) -> dict[str, Message]:
                 if depth > _MAX_DEPTH:
                     continue
                 message = Message(template, **{n: known.get(v, v) for n, v in values.items()})
+                # `_gives` has compared lengths only.
                 if message == text:
                     known[message], depths[message] = message, depth
             case _:

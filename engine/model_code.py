@@ -186,6 +186,7 @@ def _is_from_model(error: BaseException, traceback: TracebackType | None, *, is_
     if isinstance(error, EngineError | Cancelled) or is_out_of_memory(error):
         return False
     found, spared = is_call, is_call
+    # From the outermost frame inwards, so that the last package that is known decides.
     while traceback is not None:
         package = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
         if package in _MODEL_PACKAGES:

@@ -34,6 +34,7 @@ def format_percent(p: float) -> str:
     """
     if p >= 1 or p <= 0:
         return "100 %" if p >= 1 else "0 %"
+    # Two decimals would round it up to 100.00.
     if p >= 0.99995:
         return ">99.99 %"
     if p < 0.000001:

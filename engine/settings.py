@@ -357,6 +357,7 @@ def read_settings(environ: dict[str, str] | None = None) -> Settings:
     for setting in fields(Settings):
         name = f"PLAYGROUND_{setting.name.upper()}"
         if name in env:
+            # The annotations are strings in this module, so the default tells the type.
             values[setting.name] = _parse_value(name, env[name], type(setting.default))
     return Settings(**values)  # type: ignore[arg-type]
 

@@ -76,6 +76,7 @@ def remove_abandoned_folders(parent: Path) -> None:
             if os.lstat(name).st_uid != os.geteuid():
                 continue
             lock = _lock_folder(Path(name))
+            # Without locks nothing tells an abandoned folder from a used one.
             if lock is None:
                 continue
             try:
@@ -91,6 +92,8 @@ def _lock_folder(folder: Path) -> int | None:
         BlockingIOError: another process has locked it.
         OSError: it does not exist, or is not a folder.
     """
+    # A link of this name could lead into another folder of the user, which would be emptied. A program
+    # that inherited the descriptor would hold the lock after the end of this process.
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,6 +107,7 @@ def _lock_folder(folder: Path) -> int | None:
 
 def _remove_tree(top: Path) -> None:
     """Remove an unused folder of any depth and with any modes."""
+    # A custom method may take its own rights to a folder away, which then cannot be listed or emptied.
     top.chmod(0o700)
     while names := os.listdir(top):
         for name in names:

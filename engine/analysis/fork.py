@@ -200,6 +200,7 @@ def _check_typed_text(text: object, tokenizer: Tokenizer | None) -> Tokenizer:
     if not isinstance(text, str) or not 1 <= len(text) <= limit:
         raise ParameterError("text", text, Message("write 1 to {limit} characters", limit=limit))
     try:
+        # JSON can hold half a surrogate pair, which no tokenizer takes.
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise ParameterError("text", "", "it holds half a surrogate pair") from None
@@ -278,6 +279,7 @@ def branch_request(
         given["special_tokens"] = made.special_tokens
     held = weights_from_trace(trace) if weights is None else weights
     if weights is None:
+        # A strategy without a draft model refuses settings for its weights.
         held = {n: v for n, v in held.items() if drafted or not n.startswith(ASSISTANT_PREFIX)}
     return DecodeRequest(
         name,

@@ -127,6 +127,7 @@ def record_dial_maps(folder: Path = FOLDER) -> list[Path]:
         for dial in STRATEGIES["sampling"].dials:
             *_, found = map_slider(request, dial)
             path = dial_map_path(entry.name, dial, folder)
+            # mtime=0: the same map gives the same bytes.
             path.write_bytes(gzip.compress(dump_dial_map(found).encode(), mtime=0))
             written.append(path)
     return written

@@ -92,6 +92,7 @@ def _generate(
     model: Any = copy_without_defaults(loaded.model)
     ends = list(loaded.eos_token_ids)
     pad = model.generation_config.pad_token_id
+    # Rows that end early need one, too.
     pad = pad if pad is not None else (ends or [0])[0]
     longest = max(len(ids) for ids in prompts)
     rows: list[list[int]] = []
@@ -99,6 +100,7 @@ def _generate(
     for ids in prompts:
         spare = longest - len(ids)
         fill, own = [pad] * spare, [1] * len(ids)
+        # UNMASKED makes the mistake on purpose: its mask lets the model read the padding.
         unread = [int(padding == UNMASKED)] * spare
         rows.append([*ids, *fill] if padding == RIGHT else [*fill, *ids])
         masks.append([*own, *unread] if padding == RIGHT else [*unread, *own])
@@ -113,6 +115,7 @@ def _generate(
         output_logits=True,
         return_dict_in_generate=True,
     )
+    # The prediction after the last position, which is padding if it was added on the right.
     first = answer.logits[0].float().softmax(-1).cpu()
     return [
         (_until_end(row[longest:], ends), first[number])
@@ -121,4 +124,5 @@ def _generate(
 
 
 def _until_end(ids: list[int], ends: Sequence[int]) -> list[int]:
+    # A row that ends at once keeps its end: its first token is what is compared.
     return ids[: next((i for i, token_id in enumerate(ids) if token_id in ends), len(ids))] or ids

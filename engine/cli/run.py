@@ -127,6 +127,7 @@ def _run_prompts(request: DecodeRequest, arguments: argparse.Namespace) -> int:
         _print_notes(trace)
         if arguments.trace:
             path = Path(arguments.trace)
+            # The number goes before all endings: run.json.gz becomes run-1.json.gz.
             name, *endings = path.name.split(".")
             json_io.save(trace, path.with_name(".".join([f"{name}-{number}", *endings])))
     return 0
@@ -229,6 +230,7 @@ def _print_events(run: JobStream) -> Trace:
             aside.show_event(event)
             continue
         aside.end()
+        # The other sequences follow at the end: their pieces come between those of the first.
         if isinstance(event, TextDelta) and event.sequence == 0:
             if event.keep_chars < len(text):
                 sys.stdout.write("\n" + _printable(text[: event.keep_chars]))

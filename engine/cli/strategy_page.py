@@ -254,4 +254,5 @@ def _markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _escape_cell(text: str) -> str:
+    # A line break or a bare | would end the cell.
     return " ".join(text.replace("|", "\\|").split())

@@ -49,6 +49,7 @@ class MemoryLimits(Param):
         if not is_list(pair):
             raise TypeError
         device, size = pair
+        # transformers numbers accelerators, while the keys of JSON are texts.
         name = str(device) if isinstance(device, int) and not isinstance(device, bool) else device
         if not isinstance(name, str) or not isinstance(size, str):
             raise TypeError
@@ -183,6 +184,7 @@ class WeightsParams:
     def _check_torch_only(self, prefix: str) -> None:
         """Refuse settings that only the torch backend supports."""
         for name, value in self.changed_values().items():
+            # OpenVINO computes in float32, so asking for it contradicts nothing.
             if name != "backend" and (name, value) != ("dtype", "float32"):
                 allowed = Message(
                     "it needs {prefix}backend = {backend}", prefix=prefix, backend=TORCH

@@ -95,6 +95,7 @@ def _find_chosen(chosen: ReportedToken, top: Sequence[ReportedToken], merged: bo
             if chosen.id == token.id:
                 return at
         elif (
+            # Without ids, two tokens may write the same bytes; then the log-probability tells them apart.
             not merged
             and chosen.raw == token.raw
             and math.isclose(_logprob(chosen), _logprob(token), abs_tol=_SAME_LOGPROB)
@@ -119,6 +120,7 @@ def _name_chosen(
 def _name_other(
     token: ReportedToken, before: Sequence[ReportedToken], names: TokenNames
 ) -> TokenId:
+    # One id for both would make the list hold a candidate twice.
     if any(_has_same_name(other, token) for other in before):
         return names.add_separate(token.raw or b"")
     return names.add(token)

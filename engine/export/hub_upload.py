@@ -151,6 +151,7 @@ def _refusal_message(to: str, code: int) -> str:
         return f"The hub does not know the token in HF_TOKEN, so nothing was uploaded to {to}."
     if code == _FORBIDDEN:
         return f"The token in HF_TOKEN has no right to write to {to}; --create-pr may still be open to it."
+    # The hub's answers if the parent commit is not the newest one any more.
     if code in _CHANGED:
         return f"{to} has changed since it was looked at; try again to see the new difference."
     return Message("The hub answered {code} for {name}; try again later.", code=code, name=to)

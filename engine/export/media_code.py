@@ -66,6 +66,7 @@ def model_input_lines(plan: Plan) -> list[str]:
     lines = [f"processor = {load}", *_open_lines(media), *_process_lines(plan, media)]
     dtype = "{n: v.to(DEVICE, model.dtype if v.is_floating_point() else v.dtype) for n, v in found.items()}"
     lines += [f"given = {dtype}", "prompt = torch.tensor([PROMPT_IDS], device=DEVICE)"]
+    # BLIP's own generate() runs both parts, so the code runs the first and calls the second's.
     if media.kind == BLIP:
         lines += [
             "with torch.no_grad():",
@@ -80,6 +81,7 @@ def model_input_lines(plan: Plan) -> list[str]:
         lines.append('given |= {"inputs": prompt, "attention_mask": torch.ones_like(prompt)}')
     if media.kind == WHISPER:
         times = bool((plan.trace.speech or {}).get("return_timestamps"))
+        # GenerationMixin's generate(), which the code calls, does not add the rules of Whisper's own.
         lines += _SPEECH_RULES.format(times=times, begin=media.begin).splitlines()
         added = filter_list(plan)
         rules = f"[*rules, *{added}]" if added else "rules"

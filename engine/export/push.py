@@ -108,6 +108,7 @@ def _merge_special_ids(fields: Mapping[str, object], before: str | None, to: str
     kept: dict[str, Any] = {}
     if before is not None:
         try:
+            # Anyone may have written the hub's file.
             old = read_json_strict(before.encode("utf-8", "replace"), MAX_BYTES)
         except TraceError:
             old = None
@@ -118,6 +119,7 @@ def _merge_special_ids(fields: Mapping[str, object], before: str | None, to: str
                 file_name=FILE_NAME,
                 to=to,
             )
+        # A field that the settings give themselves, as they may with eos_token_id, wins.
         kept = {
             n: old[n] for n in _PRESERVED_FIELDS if old.get(n) is not None and fields.get(n) is None
         }

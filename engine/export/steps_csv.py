@@ -63,6 +63,8 @@ def _served_row(step: Step, trace: Trace) -> list[object]:
     if not isinstance(detail, ServedDetail):
         return list(row.values())
     reported = row["model_logprob_nats"]
+    # Candidates hold the one reported number twice: it belongs in one column, and in none if nobody
+    # knows which.
     if detail.distribution != "model":
         row |= dict.fromkeys(
             ("model_logprob_nats", "rank_in_model", "second_model_logprob_nats"), ""

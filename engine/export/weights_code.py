@@ -20,6 +20,7 @@ def from_pretrained_arguments(info: ModelInfo) -> list[str]:
     if held.device_map is not None:
         arguments.append(f'device_map="{held.device_map}"')
     if held.max_memory is not None:
+        # accelerate knows an accelerator by its number, not by the digit as text.
         limits = {int(d) if d.isdigit() else d: size for d, size in held.max_memory.items()}
         arguments.append(f"max_memory={limits!r}")
     return arguments

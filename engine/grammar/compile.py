@@ -80,6 +80,7 @@ def _to_lark(spec: Mapping[str, Any]) -> str:
     else:
         pattern = spec.get("whitespace_pattern")
         spaces = _COMPACT if pattern is None else {"whitespace_pattern": pattern}
+        # `true` is a schema, but only an object has room for x-guidance.
         schema = {"allOf": [spec["json"]]} if isinstance(spec["json"], bool) else spec["json"]
         body = "start: %json " + json.dumps({**schema, "x-guidance": spaces})
     return _NO_FORCING + body

@@ -67,9 +67,11 @@ def name_bytes(allowed: np.ndarray, end: bool) -> str:
     left = set(np.flatnonzero(allowed).tolist())
     names: list[str] = []
     for members, name in _SETS:
+        # Any byte that begins a longer character is enough, since few grammars allow all of them.
         if members <= left or (min(members) > 127 and members & left):
             names.append(name)
             left -= members
+    # A single byte of a longer character cannot be shown.
     left = {byte for byte in left if byte < 128}
     names += [
         _NAMED.get(byte) or f"“{chr(byte)}”"

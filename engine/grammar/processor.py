@@ -148,6 +148,7 @@ class GrammarLogitsProcessor:
             if matcher.is_error():
                 raise self._too_complex(prefix, matcher)
         bits = np.unpackbits(np.frombuffer(self._masks[prefix], np.uint8), bitorder="little")
+        # llguidance pads its mask to whole words of 32 bits.
         found[: len(bits)] = bits[:vocab_size]
         return found
 

@@ -238,6 +238,7 @@ def _explain_missed(
             format_number(node.score),
             Message("The sum over {penalised}.", penalised=_length_phrase(search)),
         )
+    # What lost the race is not in the pool, whatever its sum is.
     elif search.is_sampled and node is None:
         draft.add_sentence(
             "The draw left out {name}: {mates} other candidates arrived before it.",

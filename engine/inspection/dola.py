@@ -38,6 +38,7 @@ def explain(
     contrast = row_values(chain.links[0].after, chain.row)
     grown = float(contrast[token_id])
     final = torch.log_softmax(chain.logits[chain.row], -1)
+    # -inf marks a token that DoLa's plausibility cut rules out, so it has no growth to tell.
     if grown > -torch.inf:
         _explain_growth(place, token_id, layer, contrast, draft)
     explain_choice(place, chain, token_id, draft, race, "DoLa")
@@ -92,6 +93,7 @@ def _explain_other_layer(
         return
     for layer in sorted(set(range(layers.raw.shape[1])) - {detail.premature_layer}):
         rows = torch.full((len(layers.final),), layer, device=layers.final.device)
+        # From place 1 on: the first link is the contrast itself, which is replaced.
         scores = row_values(chain.run_processors(contrast_layers(layers, rows), 1), chain.row)
         if int(scores.argmax()) == token_id:
             p = float(torch.softmax(scores, -1)[token_id])

@@ -98,6 +98,7 @@ def _patch_grid(config: Any, shape: Sequence[int], length: int) -> tuple[int, in
     if size is None:
         return None
     high, wide = size if isinstance(size, (list, tuple)) else (size, size)
+    # Encoders that merge patches take squares of 2 x 2, 4 x 4 and so on.
     merged = 1
     while merged <= _MAX_MERGE:
         rows, columns = shape[-2] // (high * merged), shape[-1] // (wide * merged)

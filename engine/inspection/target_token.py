@@ -59,6 +59,7 @@ def find_target_token(
         raise ParameterError(
             "at", at, Message("the round wrote tokens 0 to {last}", last=len(step.emit) - 1)
         )
+    # One list holds the steps of all sequences.
     same = tuple(s for s in trace.steps[:index] if s.sequence == step.sequence)
     before = (*replay_ids(same)[: step.keep], *step.emit[:place])
     return TargetToken(prompt, before, step.emit[place])

@@ -185,6 +185,7 @@ def _fill_passes(
             run.batch_row(step),
             len(reading.before) + step.keep,
         )
+        # One pass serves all sequences of a batch: the rows of the others are filled by their own call.
         there = run.passes[number] or CachedPass(
             number,
             torch.zeros(rows, logits.shape[-1]),

@@ -197,6 +197,7 @@ def _steps_per_scene(given: FieldReader, name: str, scenes: int) -> list[Any]:
     """Return a step for each scene; a single value applies to all, None means not given."""
     value = given.value(name)
     listed = value if isinstance(value, list) else [value] * scenes
+    # Not isinstance: YAML reads `yes` as True, which is an int in Python.
     fits = all(
         v is None or (name == "until" and v == _END) or (type(v) is int and 1 <= v <= _MAX_STEP)
         for v in listed

@@ -15,7 +15,7 @@ from engine.trace.records import Trace
 
 InfluenceRecord = Mapping[str, Any]
 """A question ``look`` (``InfluenceQuestion`` as JSON values) and its ``answer`` (entries of
-``asking.looked_values.values_of``)."""
+``inspection.influence_values.influence_to_dict``)."""
 _FILE_SUFFIX = ".looked.json.gz"
 
 

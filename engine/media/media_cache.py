@@ -34,6 +34,7 @@ class MediaCache:
     def put(self, medium: Picture | Sound) -> None:
         """Add an entry, or mark it as recently used; an entry above the byte limit is not kept."""
         with self._lock:
+            # First, so that the bytes of an equal entry are not counted twice.
             self._evict(medium.sha256)
             self._kept[medium.sha256] = medium
             self._bytes += medium.memory_bytes()

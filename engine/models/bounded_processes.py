@@ -69,6 +69,7 @@ class _BoundedProcesses:
             try:
                 answer = process.run(job)
             except BaseException:
+                # Its late answer would be taken for that of the next job.
                 process.close()
                 raise
             self._idle.append(process)

@@ -128,6 +128,7 @@ def _split_spans(tokenizer: Tokenizer, rendered: Rendered) -> Iterator[tuple[int
     for first, last in sorted(rendered.literal):
         start = max((end for _, end in real if end <= first), default=0)
         end = min((begin for begin, _ in real if begin >= last), default=len(text))
+        # The span of an earlier spelling covers this one, too.
         if start < at:
             continue
         if start > at:
@@ -159,6 +160,7 @@ def _tokenize_as_text(
     """Tokenize a span that holds none of the template's special tokens, as plain text."""
     special = {t.content for t in tokenizer.added_tokens_decoder.values() if t.special}
     whole = {first: last for first, last in rendered.literal if start <= first < start + len(text)}
+    # split_special_tokens splits the special tokens only: other added ones would match whole.
     others = {a: b for a, b in whole.items() if rendered.text[a:b] not in special}
     tokens: list[_Token] = []
     at = start
@@ -194,6 +196,7 @@ def _tokenize_inside(tokenizer: Tokenizer, text: str, start: int) -> list[_Token
         return []
     line = [token.id for token in _tokenize_alone(tokenizer, _ANCHOR, 0, literal=True)]
     whole = _tokenize_alone(tokenizer, _ANCHOR + text, start - len(_ANCHOR), literal=True)
+    # The line end may have joined the text in one token; then its ids cannot be cut off.
     if start > 0 and [token.id for token in whole[: len(line)]] == line:
         return whole[len(line) :]
     return _tokenize_alone(tokenizer, text, start, literal=True)

@@ -152,6 +152,7 @@ def _list_cached_hub_models() -> list[Source]:
         folders = sorted(path.name for path in Path(constants.HF_HUB_CACHE).iterdir())
     except OSError:
         return []
+    # The hub's cache writes the slash of a name as two dashes.
     names = [
         n.removeprefix(_PREFIX).replace("--", "/", 1) for n in folders if n.startswith(_PREFIX)
     ]

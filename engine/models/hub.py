@@ -94,6 +94,8 @@ def _download(name: str, environment: dict[str, str], report: ByteProgress) -> t
 def _tidy_cache(name: str) -> None:
     """Remove old partial files, and on a public Space old models, after a download of a model."""
     cache = Path(constants.HF_HUB_CACHE)
+    # Under the lock no download can begin meanwhile. This one has ended, but counts as active until
+    # its callers have their answer.
     with _DOWNLOADS.lock:
         busy = [repository_folder(cache, other) for other in _DOWNLOADS.active if other != name]
         kept = remove_old_parts(cache, busy, SETTINGS.max_parts_gb * 1e9, SETTINGS.parts_age_s)
@@ -161,6 +163,7 @@ def _evict_cached_models(cache: Path, name: str, kept: int) -> None:
 def _available_bytes(cache: Path, name: str) -> int:
     """Return the most bytes a model's files may have, including partial files of earlier attempts."""
     own = repository_folder(cache, name)
+    # The cache may not exist before the first download, and only an existing folder has a disk.
     there = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(there).free - _RESERVED_BYTES + folder_bytes(own / FOLDER)
     return max(0, min(free, int(SETTINGS.max_model_files_gb * 1e9)))

@@ -70,6 +70,7 @@ def record_eviction(model: str, place: str, room_for: str) -> None:
 def eviction_mark() -> int:
     """Return a position in the list of evictions, for ``evictions_since``."""
     with _evictions_lock:
+        # From the same counter, so that every later eviction has a larger number.
         return next(_EVICTION_NUMBERS)
 
 

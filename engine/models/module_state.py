@@ -40,6 +40,7 @@ class ModuleState:
         """Return whether a module holds something else now: new objects, or buffers written in place."""
         now = self._list_values()
         return len(now) != len(self._before) or any(
+            # An equal number may be another object.
             ours is not theirs and not (isinstance(ours, int | float | str) and ours == theirs)
             for ours, theirs in zip(now, self._before, strict=True)
         )

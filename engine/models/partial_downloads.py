@@ -170,4 +170,5 @@ def _remove_empty_folders(own: Path) -> None:
     """Remove a repository's folder if it is empty."""
     for folder in (own / FOLDER, own):
         with suppress(OSError):
+            # Raises an error for a folder that still holds something.
             folder.rmdir()

@@ -71,6 +71,7 @@ class SharedWork:
         finally:
             with self.lock:
                 shared.waiting -= 1
+                # A later caller begins anew: this work ends at its next report.
                 if not shared.waiting:
                     del self.active[key]
 

@@ -119,6 +119,7 @@ def _encode_parsed(tokenizer: Tokenizer, text: str, before: str | None) -> list[
     names = _ids_by_name(tokenizer)
     ids, at = [], 0
     for found in token_pattern(set(names)).finditer(text):
+        # Only the first part follows `before`; the others follow a special token.
         if found.start() > at:
             ids += _encode_plain(tokenizer, text[at : found.start()], before if not at else None)
         ids.append(names[found[0]])

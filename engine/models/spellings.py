@@ -34,6 +34,7 @@ def find_spellings(text: str, tokenizer: Tokenizer, pieces: Pieces) -> list[tupl
     parsed = encode_word(tokenizer, word, None, PARSE)
     found = dict.fromkeys([tuple(parsed)] if pieces.special.intersection(parsed) else [])
     for form in word_forms(text):
+        # The tokenizer's own spelling comes first: it need not be among the shortest ones.
         own = tuple(encode_inside(tokenizer, form))
         ways = islice(_yield_tokenizations(form, pieces.by_text), MAX_SPELLINGS)
         found |= dict.fromkeys([*([own] if own else []), *ways])

@@ -38,6 +38,7 @@ def compile_structured_outputs(spec: Mapping[str, Any]) -> str:
     return _compile(json.dumps(spec))
 
 
+# Errors are not cached: compiling may have been too slow only because the machine was busy.
 @lru_cache(maxsize=256)
 def _compile(text: str) -> str:
     spec = json.loads(text)

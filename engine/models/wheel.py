@@ -98,6 +98,7 @@ def _run_pip(
                 tell(min(_largest_file_bytes(watched), wheel.size), wheel.size)
                 time.sleep(_POLL_S)
         finally:
+            # `tell` raises Cancelled once nobody waits for the wheel.
             process.kill()
     return process.returncode, log.read_text("utf-8", "replace")
 

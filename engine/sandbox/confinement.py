@@ -28,7 +28,9 @@ DEVICE = "cpu"
 through them a method could read what other runs left in the GPU's memory. It would also reserve
 more address space than the limit allows."""
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+# System calls that are this new have the same number on every processor.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+# Bits of linux/landlock.h: 0 executes, 1 writes, 2 reads, 3 lists, 14 truncates, 15 is ioctl.
 _READ, _READ_DIR = 1 << 2, 1 << 3
 _WRITE_FILES = (1 << 1) | (1 << 14)
 _FILE_ACCESS = _READ | _WRITE_FILES | (1 << 0) | (1 << 15)
@@ -141,6 +143,7 @@ def _libc() -> ctypes.CDLL:
 def _apply_landlock(readable: Iterable[Path], writable: Iterable[Path]) -> int:
     """Deny all files but these; return the ABI in force, 0 for none."""
     libc = _libc()
+    # Flag 1 creates nothing and returns the version of the kernel's ABI.
     abi = libc.syscall(_CREATE_RULESET, None, 0, 1)
     if abi < 1:
         return 0
@@ -154,6 +157,7 @@ def _apply_landlock(readable: Iterable[Path], writable: Iterable[Path]) -> int:
         return 0
     for paths, access in ((readable, _READ | _READ_DIR), (writable, everything)):
         for path in paths:
+            # A right that the rule set does not handle would make the kernel refuse the rule.
             _allow_path(ruleset, path, access & everything)
     held = libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0
     os.close(ruleset)
@@ -179,6 +183,8 @@ def _drop_capabilities() -> None:
     if capset is None:
         return
     libc = _libc()
+    # More than there are: the kernel refuses unknown ones, which does no harm.
     for capability in range(64):
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    # Version 3 of the interface: effective, permitted and inheritable sets of 64 bits, all empty.
     libc.syscall(capset, struct.pack("<Ii", 0x20080522, 0), struct.pack("<6I", *[0] * 6))

@@ -140,6 +140,7 @@ class _Trial:
         self._next: SandboxProcess | None = None
         self.tokenizer = tokenizer
         tokens: list[list[int]] = [tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
+        # One length, so that two prompts make a batch without padding.
         length = min(map(len, tokens))
         self.prompts = [ids[:length] for ids in tokens]
 

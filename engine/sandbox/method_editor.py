@@ -87,6 +87,7 @@ def save_file(name: object, path: object, text: object, before: object = None) -
     Raises:
         MethodError: the file cannot be written.
     """
+    # No other save may come between the comparison with `before` and the replacement.
     with _SAVE_LOCK:
         folder, files = find_own_method(name), read_own_files(name)
         if not isinstance(path, str) or path not in (*files, README):
@@ -100,6 +101,7 @@ def save_file(name: object, path: object, text: object, before: object = None) -
         if before is not None and before != text_digest(files.get(path, "")):
             return False
         try:
+            # A temporary file inside the folder would count as one of the method's files.
             replace_file(folder / path, text, own_methods_folder())
         except OSError as error:
             why = error.strerror or type(error).__name__

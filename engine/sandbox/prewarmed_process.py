@@ -87,6 +87,7 @@ def _make_spec(folder: str, weights: Mapping[str, object] | None) -> _ProcessSpe
         found = sorted((path.name, path.stat()) for path in Path(folder).iterdir())
     except OSError:
         found = []
+    # A model that was replaced in its folder must not be used from memory.
     files = tuple((name, s.st_ino, s.st_size, s.st_mtime_ns) for name, s in found)
     return _ProcessSpec(folder, json.dumps(weights or {}, sort_keys=True), files)
 
@@ -186,6 +187,7 @@ class _Prewarmer:
         self._ended = True
 
     def _start_scheduled(self, wanted: _ProcessSpec) -> None:
+        # Before the lock is taken, as it reads the model's files.
         size = _estimate_bytes(wanted)
         with self._lock:
             # Otherwise it was cancelled while it waited for the lock.

@@ -56,6 +56,7 @@ def read_return_value(returned: Any, vocab_size: int) -> dict[str, Any]:
                 )
             )
         value = value.tolist()
+    # Not isinstance: a bool is an int, too.
     if isinstance(value, list) and value and all(type(i) is int for i in value):
         value = [value]
     if not _is_id_rows(value):

@@ -41,6 +41,7 @@ def prepare(context: Context) -> dict[str, Any]:
         check_embedded_files(target.name + SUFFIX)
     try:
         with CONSTRUCTION_LOCK:
+            # Heads are built like a model, during which a second thread could lose weights.
             heads = load_heads(target.model)
     except NoHeadsError as error:
         raise ModelError(

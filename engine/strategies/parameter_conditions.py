@@ -66,6 +66,7 @@ def _seed_condition(strategy: Strategy) -> ParameterCondition | None:
         return None  # a custom method draws in its own way
     if "do_sample" in params_of(strategy.config):
         return ParameterCondition("do_sample", (True,), "The seed works only while Sample is on.")
+    # Without the parameter a strategy samples always or never.
     if strategy.generate_kwargs(strategy.config()).get("do_sample"):
         return None
     return ParameterCondition(

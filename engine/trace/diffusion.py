@@ -148,4 +148,5 @@ def _find_problems(trace: DiffusionTrace) -> Iterator[tuple[str, str]]:
             yield where, "a probability or an entropy is out of range"
         if not {guess.token_id for guess in step.guesses} <= set(trace.pieces):
             yield where, "a token has no piece of text"
+        # What is written stays, so no later step may guess there.
         hidden -= {guess.position for guess in step.committed}

@@ -66,6 +66,7 @@ class Tally:
         self.ids: list[int] = []
         self.seen: set[tuple[int, ...]] = set()
         self.drawn: set[tuple[int, ...]] = set()
+        # SynthID's processor forgets contexts, too, and marks a forgotten one again.
         self.recent: deque[tuple[int, ...]] = deque(
             maxlen=getattr(self.scheme, "context_history_size", 0)
         )
@@ -115,6 +116,7 @@ def mark_tokens(ids: list[int], tally: Tally) -> tuple[TokenMark, ...]:
     size = tally.scheme.window
     # tally.ids contains neither a start token nor anything after the end.
     kept = [i for i, reason in enumerate(reasons) if reason not in (START_TOKEN, END_OF_TEXT)]
+    # The first size - 1 tokens end no whole n-gram.
     windows = [tally.ids[e - size + 1 : e + 1] for e in range(size - 1, len(tally.ids))]
     places = kept[size - 1 :]
     greens: dict[int, bool] = {}
@@ -150,8 +152,10 @@ def null_hypothesis(processor: Any) -> NullHypothesis:
     """Return the hit rate of unmarked text under a processor."""
     scheme = processor.scheme
     if isinstance(scheme, GreenList):
+        # transformers rounds the size of the list down, but computes its z-score with the ratio itself.
         share = processor.greenlist_size / processor.vocab_size
         return NullHypothesis(1, scheme.greenlist_ratio, share)
+    # The share of ones in this table of random bits, which is near one half but not equal to it.
     table = float(processor.sampling_table.float().mean())
     return NullHypothesis(len(scheme.keys), table, table)
 

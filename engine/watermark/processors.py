@@ -55,6 +55,7 @@ class GreenListProcessor(WatermarkLogitsProcessor):
                 greens = self.find_green_candidates(ids, tested.tolist())
                 self.boosted.append(dict(zip(tested.tolist(), greens, strict=True)))
                 green = tested[torch.tensor(greens, device=ids.device)]
+            # A token that is ruled out stays at -inf, whatever its colour.
             marked[row, green] = marked[row, green] + self.bias
         return marked
 
@@ -103,6 +104,7 @@ class GreenListProcessor(WatermarkLogitsProcessor):
         return (seed, window[-1])
 
     def _is_window_green(self, window: list[int]) -> bool:
+        # lefthash asks for the list after a context; selfhash seeds with the judged token, too.
         prefix = window if self.seeding_scheme == "selfhash" else window[:-1]
         ids = torch.tensor(prefix, device=self.fixed_table.device)
         return bool((self._get_greenlist_ids(cast(torch.LongTensor, ids)) == window[-1]).any())
@@ -147,6 +149,8 @@ def _is_moved_to_head(partner: np.ndarray, place: int, head: int) -> bool:
     """Follow the token at ``place`` through the swaps; return whether it ends in the head."""
     start = 0
     while True:
+        # A step that names the token's place moves it into the head for good; the step of its own place
+        # sends it on to another one.
         if (partner[start : min(place, head)] == place).any():
             return True
         if place >= head:
@@ -161,6 +165,7 @@ def _is_moved_to_head(partner: np.ndarray, place: int, head: int) -> bool:
 def _is_shuffle_known(vocab_size: int) -> bool:
     """Return whether torch's permutation on this machine is the one of ``find_in_heads``."""
     head = max(1, vocab_size // 4)
+    # The second seed does not fit into 32 bits, so its upper ones must be ignored.
     for seed in (7, 2**40 + 12345):
         drawn = torch.Generator("cpu").manual_seed(seed)
         order = torch.randperm(vocab_size, generator=drawn, device="cpu").tolist()
@@ -184,9 +189,11 @@ class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
         state: Any = self.state  # the first call creates it
         if self.skip_first_ngram_calls and state.num_calls < self.ngram_len:
             self.marked = [False] * len(scores)
+        # The first context has no earlier one to repeat.
         elif before is None:
             self.marked = [True] * len(scores)
         else:
+            # transformers puts the hash of the context first, also of a repeated one.
             newest = state.context_history[:, :1]
             self.marked = (~(before == newest).any(1)).tolist()
         return result

@@ -155,6 +155,8 @@ def check_plan(plan: TunePlan) -> TunePlan:
     _check_answers(plan)
     if plan.judge is not None:
         Source.parse(plan.judge)
+    # Each setting with the first prompt, and each prompt with the first setting: every pair would be
+    # hundreds of checks.
     for place, setting in enumerate(plan.settings):
         _check_setting(plan, place, setting)
     for place in range(len(plan.prompts)):

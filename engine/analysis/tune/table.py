@@ -89,6 +89,7 @@ class Table:
     def _variety(self, setting: int, prompt: int) -> float | None:
         found = [self.find(setting, prompt, seed) for seed in self.plan.seeds]
         whole = [one.token_ids for one in found if one is not None and not one.error]
+        # Fewer texts have fewer repeated pairs, so their number would not be comparable.
         return measure_variety(whole) if len(whole) == len(found) else None
 
     def rows(self, measure: str) -> list[TableRow]:
@@ -100,6 +101,7 @@ class Table:
     def _row(self, measure: str, setting: int) -> TableRow:
         found = self.values(measure, setting)
         constant = not self.plan.settings[setting].is_random
+        # Every seed stands for the one run of such a setting.
         shown = found[:, :1] if constant else found
         values = tuple(tuple(map(_to_value, row)) for row in shown.tolist())
         means = tuple(_mean(measure, np.array(row)) for row in found)

@@ -34,6 +34,7 @@ class HammingDiversityLogitsProcessor:
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return (beams, vocab) scores."""
         del input_ids
+        # Empty for the first group, from which nothing is subtracted.
         return scores - self.penalty * torch.bincount(
             self.earlier_tokens, minlength=scores.shape[-1]
         )

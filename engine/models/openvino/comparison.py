@@ -63,6 +63,7 @@ def _compare_passes(model: Model, converted: Model, ids: torch.Tensor) -> float:
     """Compare passes with padded, selected and repeated rows and with cropped positions."""
     own: Any = DynamicCache(config=model.config)
     graph = converted.new_cache()
+    # Otherwise a layer with a sliding window forgets what leaves it, and cannot be cropped.
     own.activate_past_recording()
     first = ids[:, : max(8, min(12, ids.shape[1]))].repeat(2, 1)
     mask = torch.ones_like(first)
@@ -90,6 +91,7 @@ def _compare_step(
     ids: torch.Tensor,
     mask: torch.Tensor,
 ) -> float:
+    # As generate() counts: padding has no position of its own.
     positions = (mask.cumsum(-1) - 1).clip(0)[:, -ids.shape[1] :]
     inputs = {"input_ids": ids, "attention_mask": mask}
     if "position_ids" in inspect.signature(model.forward).parameters:

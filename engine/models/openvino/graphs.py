@@ -60,6 +60,7 @@ class CompiledGraph:
     def acquire_request(self) -> Any:
         """Return an infer request with empty state."""
         try:
+            # No test before it: another thread may take the last one in between.
             request = self._free.pop()
         except IndexError:
             return self._compiled.create_infer_request()
@@ -121,6 +122,7 @@ class ModelGraphs:
 
     def _compile_once(self, key: object, make: Callable[[], Any]) -> Any:
         with self._lock:
+            # The lock is held while it compiles: a second thread would make another copy of the weights.
             if key not in self._compiled_parts:
                 self._compiled_parts[key] = make()
             return self._compiled_parts[key]

@@ -36,6 +36,7 @@ def quantize_to_int8(graph: Any) -> None:
         ):
             by_rows = kind == "Gather" or node.get_attributes()["transpose_b"]
             found.setdefault(source.get_name(), (source, []))[1].append((node, by_rows))
+    # Tied weights have several readers, which must share one quantised copy.
     for source, readers in found.values():
         _replace_constant(source, readers)
     graph.validate_nodes_and_infer_types()
@@ -46,6 +47,7 @@ def _replace_constant(source: Any, readers: list[tuple[Any, bool]]) -> None:
 
     values = source.get_data()
     for by_rows in {by_rows for _, by_rows in readers}:
+        # Rows of the stored matrix are outputs, since each output has its own scale.
         packed = _quantized_constant(values if by_rows else np.ascontiguousarray(values.T))
         for node, own in readers:
             if own != by_rows:
@@ -74,6 +76,7 @@ def _quantized_constant(values: np.ndarray) -> Any:
     # Each range includes 0, so that zero weights stay exact.
     low = np.minimum(values.min(1, keepdims=True), 0.0)
     high = np.maximum(values.max(1, keepdims=True), 0.0)
+    # A row of zeros has no range to divide by.
     scale = np.maximum((high - low) / _LEVELS, np.finfo(np.float32).tiny).astype(np.float32)
     zero = np.clip(np.round(-low / scale), 0, _LEVELS)
     bytes_ = np.clip(np.round(values / scale) + zero, 0, _LEVELS).astype(np.uint8)

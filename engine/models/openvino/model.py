@@ -86,6 +86,7 @@ class GraphModelMixin:
                 kind=type(cache).__name__,
             )
         new = np.arange(input_ids.shape[1])
+        # 0 stands for all positions, as in transformers.
         kept = new[-logits_to_keep:] if isinstance(logits_to_keep, int) else logits_to_keep.numpy()
         shown = new if output_hidden_states else new[:0]
         logits, states = cache.read(input_ids, attention_mask, position_ids, kept, shown)

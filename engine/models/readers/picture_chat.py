@@ -74,6 +74,8 @@ def insert_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPromp
 
 def _yield_turns(chat: ChatPrompt, ids: Sequence[int]) -> Iterator[PromptTurn]:
     """Yield the speaker of each token span. Tokens inserted for the picture are attributed to the template."""
+    # The picture's tokens stand in one place. What both texts share before and after it keeps its
+    # speakers.
     start = common_prefix_length(chat.ids, ids)
     after = common_prefix_length(chat.ids[start:][::-1], ids[start:][::-1])
     middle, end = len(chat.ids) - after, len(ids) - after
