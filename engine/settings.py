@@ -219,6 +219,15 @@ class Settings:
     proxies: str = ""
     """Addresses or networks of the proxies in front of the page, separated by spaces, whose
     X-Forwarded headers count. Those of this machine itself always count, and all on a Space."""
+    endpoints: str = ""
+    """Base addresses of model servers, separated by spaces. A public Space uses no others; elsewhere,
+    addresses of private networks must be listed, those of this machine and the internet need not."""
+    max_endpoint_bytes: int = 20_000_000
+    """Largest answer of a model server to one request."""
+    max_endpoint_s: float = 120.0
+    """Most seconds for a model server's answer to one request."""
+    max_endpoint_requests: int = 1024
+    """Most requests to a model server in one run."""
     public: bool = False
     """Whether this is a public Space, where folders are not models and remote code is refused. The
     default is yes if SPACE_ID is set."""
@@ -259,17 +268,19 @@ OTHER_VARIABLES = (
         "",
         "Commit that the audit page shows for this version; if empty, git is asked.",
     ),
+    Variable(
+        "PLAYGROUND_ENDPOINT_KEYS",
+        "",
+        "Keys for model servers: a base address and its key, then the next pair, all separated by"
+        " spaces. A key is sent to its own address only, and appears in no file, link or message.",
+    ),
     Variable("PLAYGROUND_MODEL_DIR", "assets/models", "Folder of the embedded models."),
     Variable(
         "SPACE_ID",
         "",
         "Name of the Space. The hub sets it on its Spaces, and the playground is then public.",
     ),
-    Variable(
-        "SPACES_ZERO_GPU",
-        "",
-        "1 or true on a Space with a ZeroGPU. The hub sets it.",
-    ),
+    Variable("SPACES_ZERO_GPU", "", "1 or true on a Space with a ZeroGPU. The hub sets it."),
     Variable(
         "HF_TOKEN",
         "",

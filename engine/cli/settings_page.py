@@ -55,6 +55,8 @@ _TOPICS = {
         updates_per_s away_s unheard_s max_sessions cuda_graphs max_check_s""",
     "Models": """models PLAYGROUND_MODEL_DIR max_loaded_models max_model_memory_gb
         max_model_files_gb max_parts_gb parts_age_s max_downloads load_timeout_s""",
+    "Models behind an address": """endpoints PLAYGROUND_ENDPOINT_KEYS max_endpoint_bytes
+        max_endpoint_s max_endpoint_requests""",
     "The hub": """HF_TOKEN HF_HUB_OFFLINE HF_ENDPOINT HF_HOME HF_HUB_CACHE
         HF_HUB_DISABLE_TELEMETRY""",
     "Requests and uploads": """max_request_bytes max_call_bytes max_body_s max_trace_bytes

@@ -87,13 +87,20 @@ def _refuse_error(event: JsonObject) -> None:
     error = event.get("error")
     if error is None and event.get("object") != "error":
         return
-    words = _error_words(event if error is None else error)
+    words = error_words(event)
     raise TraceError(
         "The server answered with an error: {why}", why=words or Message("it gave no reason.")
     )
 
 
-def _error_words(error: JsonValue) -> str:
+def error_words(answer: JsonValue) -> str:
+    """Return the words of a server's error, at most 300 characters; empty if it has none.
+
+    Raises:
+        TraceError: the error has an unknown shape.
+    """
+    whole = read_object(answer, "error")
+    error = whole.get("error", whole.get("detail", whole))
     if isinstance(error, str):
         return read_text(error, "error")[:_MAX_SHOWN]
     return read_text(read_object(error, "error").get("message"), "message")[:_MAX_SHOWN]

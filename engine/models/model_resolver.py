@@ -44,8 +44,7 @@ def resolve_model(
         case Gguf():
             return ensure_gguf_converted(source, cancelled, tell)
         case _:
-            folder = source.folder()
-            assert folder is not None
+            folder = source.require_folder()
             return folder, source.revision(folder)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import ModelError
 from engine.models.text import Pieces
 from engine.models.tokenizers import load_tokenizer
-from engine.sources.source import Source
+from engine.sources.source import Endpoint, Source
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ def load_tokenizer_only(source: Source) -> TokenizerOnly:
     """
     source.check_offered()
     folder = source.folder()
+    if isinstance(source, Endpoint):
+        source.require_folder()
     if folder is None:
         raise ModelError(
             "{name} is not on this machine yet; the first run fetches it.", name=source.name

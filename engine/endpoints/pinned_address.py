@@ -1,0 +1,69 @@
+"""Resolves the address of a model server once, and refuses addresses of private networks."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable
+
+from engine.errors import DecodeError, ModelError
+from engine.settings import SETTINGS
+from engine.sources.endpoint_address import EndpointAddress
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolver = Callable[[str, int], list[str]]
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+def resolve_host(host: str, port: int) -> list[str]:
+    """Return the IP addresses of a host.
+
+    Raises:
+        OSError: it has none.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(where[0]) for *_, where in found))
+
+
+def pin_address(address: EndpointAddress, resolve: Resolver = resolve_host) -> str:
+    """Return the one IP address that a run connects to, whatever its name means later.
+
+    Raises:
+        ModelError: this deployment may not use it.
+        DecodeError: the host has no address.
+    """
+    address.check_allowed()
+    try:
+        found = [
+            ipaddress.ip_address(text.partition("%")[0])
+            for text in resolve(address.host, address.port)
+        ]
+    except (OSError, ValueError, UnicodeError):
+        found = []
+    if not found:
+        raise DecodeError("The host {host} was not found; check the address.", host=address.host)
+    # A name may have several addresses. None of them may be private, whichever is tried.
+    if not address.is_listed and not all(map(_is_open, found)):
+        raise ModelError(
+            "The host {host} is in a private network: the owner may list its address in "
+            "PLAYGROUND_ENDPOINTS.",
+            host=address.host,
+        )
+    return str(found[0])
+
+
+def _is_open(ip: IpAddress) -> bool:
+    """Return True for an address that needs no listing: of the internet, or of this machine."""
+    ip = _unwrap(ip)
+    if ip.is_loopback:
+        return not SETTINGS.public
+    return ip.is_global and not ip.is_multicast
+
+
+def _unwrap(ip: IpAddress) -> IpAddress:
+    """Return the IPv4 address that an IPv6 address stands for, else the address itself."""
+    if not isinstance(ip, ipaddress.IPv6Address):
+        return ip
+    if ip in _NAT64:
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else ip)
