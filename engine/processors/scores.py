@@ -45,7 +45,10 @@ def distance_to_edge(scores: torch.Tensor, kept: torch.Tensor, edge: torch.Tenso
 
 def log_value(value: Any) -> Any:
     """Return the logarithm of a filter's value: a number, or (rows,) for a (rows, 1) column of values."""
-    return math.log(value) if isinstance(value, (int, float)) else value[:, 0].log()
+    if not isinstance(value, (int, float)):
+        return value[:, 0].log()
+    # A min_p of 0 removes nothing, and its edge lies below every score.
+    return math.log(value) if value > 0 else -math.inf
 
 
 def at_least_one(factor: Any) -> Any:

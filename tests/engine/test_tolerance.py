@@ -89,6 +89,13 @@ def test_scores_that_are_not_finite_are_in_doubt():
     assert not stood([float("nan"), 2.0, 1.0])
 
 
+def test_a_filter_that_removes_nothing_leaves_no_doubt():
+    chain = (t.MinPLogitsWarper(0.0),)
+    logits = torch.tensor([[3.0, 1.0, -2.0]])
+    _, stages = decided(logits, chain, None)
+    assert not may_change_decision(stages, logits, chain, None, 0.01)
+
+
 @pytest.mark.parametrize(
     "processor",
     [
