@@ -14,34 +14,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from engine import DecodeRequest
-from engine.errors import BusyError, StoppedError
 from engine.inspection.logits_cache import LOGITS_CACHE
-from engine.messages import Message, to_json
-from engine.run.progress import format_evictions, format_restart
+from engine.messages import to_json
 from engine.serving import decode
 from engine.settings import SETTINGS
-from engine.strategies import STRATEGIES
-from engine.trace.events import (
-    Failed,
-    Finished,
-    Loading,
-    RunReplaced,
-    Started,
-    StepRecorded,
-    TextDelta,
-)
-from engine.trace.json_io import step_to_dict, to_dict, trace_header
-from engine.trace.records import Step, Trace
+from engine.trace.events import Finished, Started
+from engine.trace.records import Trace
 from playground.forms.links import to_form, to_link
 from playground.jobs.progress import DECODING, STARTING, heartbeat_interval_s, last_progress_message
 from playground.jobs.registry import JOBS, PageJob
 from playground.jobs.resumed_run import ResumedRun, diverged_note
+from playground.runs.messages import MessageWriter, error_flags, restart_message
 from playground.shell.guard import error_message
 from playground.storage.journal import JOURNAL, Press, RunMessages
-from visualizers import Summaries, start_summaries, strategy_visuals, summarize_trace
 
 NO_LISTENER = "This was stopped, because no page followed it any more; what had come is kept."
-_FINISH_FIELDS = ("outputs", "metrics", "timing", "notes", "pieces", "emitted", "grammar")
 _LOG = logging.getLogger("playground")
 
 
@@ -78,7 +65,7 @@ def stream_run(  # noqa: C901
     run = decode(request, LOGITS_CACHE.start_writer if remade is None else None)
     messages = RunMessages(run.run_id)
     shown_at = key or request.strategy
-    writer, last = _MessageWriter(request, remade), STARTING
+    writer, last = _PageMessages(request, remade), STARTING
     try:
         messages = _open_record(run.run_id, press, remade)
         job.set_work(run)
@@ -92,8 +79,8 @@ def stream_run(  # noqa: C901
             if remade is not None:
                 events, step = remade.new_events(events)
                 if step is not None:
-                    yield messages.add(_restart_message(diverged_note(step), request, run.run_id))
-                    messages, writer = JOURNAL.open(run.run_id, press), _MessageWriter(request)
+                    yield messages.add(restart_message(diverged_note(step), request, run.run_id))
+                    messages, writer = JOURNAL.open(run.run_id, press), _PageMessages(request)
             more = {} if follow is None else follow.observe_events(events)
             for message in writer.messages(events):
                 last = DECODING
@@ -132,7 +119,7 @@ def repeat_run(
     follow.begin(messages.run_id)
     repeated = [_with_seed(event, request.seed) for event in events]
     more = follow.observe_events(repeated)
-    for message in _MessageWriter(request).messages(repeated):
+    for message in _PageMessages(request).messages(repeated):
         sent = message if message["kind"] == "start" else message | more
         yield messages.add(_shown_at(sent, key))
 
@@ -165,111 +152,16 @@ def progress_message(run_id: str, key: str, news: Mapping[str, str]) -> str:
 def refusal_message(key: str, error: BaseException, run_id: str = "") -> str:
     """Return the only message of a run that never began: its error, for the place ``key``."""
     about = {"kind": "fail", "run": run_id or uuid.uuid4().hex, "seq": 0, "strategy": key}
-    return to_json({**about, "error": error_message(error), **_error_flags(error)})
+    return to_json({**about, "error": error_message(error), **error_flags(error)})
 
 
-def _restart_message(sentence: str, request: DecodeRequest, run_id: str) -> dict[str, Any]:
-    """Return the last message of a run that restarts under another id."""
-    return {"kind": "fail", "error": sentence, "strategy": request.strategy, "anew": run_id}
+class _PageMessages(MessageWriter):
+    """Adds what the page needs to ask for the run again: its link and its form."""
 
-
-def _error_flags(error: BaseException) -> dict[str, bool]:
-    """Return flags of an error: ``stopped`` by the user, or ``again`` if a retry may succeed."""
-    if isinstance(error, StoppedError):
-        return {"stopped": True}
-    return {"again": True} if isinstance(error, BusyError) else {}
-
-
-class _MessageWriter:
-    """Converts the events of one run to messages, with the view data of every step."""
-
-    def __init__(self, request: DecodeRequest, remade: ResumedRun | None = None) -> None:
-        self.request = request
-        self.summaries: Summaries | None = None
-        self.last: Step | None = None
-        if remade is not None and remade.header is not None:
-            # A view of a step may show earlier steps, so the stored ones are added first.
-            self.summaries = self._new_summaries(remade.header)
-            for self.last in remade.steps:
-                self.summaries.add(self.last)
-        self.left: dict[str, tuple[str, ...]] = {}
-
-    def messages(self, events: list[Any]) -> Iterator[dict[str, Any]]:
-        """Convert a batch of events to messages; its steps and texts share one delta."""
-        delta: dict[str, Any] = _empty_delta()
-        for event in events:
-            match event:
-                case Loading():
-                    self.left[event.model] = format_evictions(event)
-                case Started(header):
-                    yield self._start_message(header)
-                case RunReplaced(run_id, same):
-                    yield from _skip_empty(delta)
-                    delta = _empty_delta()
-                    self.last = None
-                    yield _restart_message(format_restart(same), self.request, run_id)
-                case StepRecorded(step, pieces):
-                    self.last = step
-                    delta["steps"].append(step_to_dict(step))
-                    delta["shown"].append(self.summaries.add(step) if self.summaries else {})
-                    delta["pieces"] |= {str(key): piece for key, piece in pieces.items()}
-                case TextDelta(sequence, keep, text):
-                    delta["texts"].append([sequence, keep, text])
-                case Finished(trace):
-                    yield from _skip_empty(delta)
-                    rest = _finish_values(trace, self.left) | self._updated_last_step(trace)
-                    delta = {"kind": "finish", "rest": rest}
-                case Failed(error):
-                    yield from _skip_empty(delta)
-                    strategy = self.request.strategy
-                    delta = {"kind": "fail", "error": str(error), "strategy": strategy}
-                    delta |= _error_flags(error)
-        yield from _skip_empty(delta)
-
-    def _updated_last_step(self, trace: Trace) -> dict[str, Any]:
-        """Return the last step again if a measurement was added after it was sent, else nothing."""
-        if self.last is None or trace.steps[-1] == self.last:
-            return {}
-        shown = summarize_trace(trace, _visuals_of(trace))[-1]
-        return {"last": {"step": step_to_dict(trace.steps[-1]), "shown": shown}}
-
-    def _new_summaries(self, header: Trace) -> Summaries:
-        return start_summaries(header, _visuals_of(header))
-
-    def _start_message(self, header: Trace) -> dict[str, Any]:
-        self.summaries = self._new_summaries(header)
-        return {
-            "kind": "start",
-            "strategy": header.strategy,
-            "link": to_link(self.request),
-            "form": to_form(self.request),
-            "header": _header_values(header),
-        }
-
-
-def _visuals_of(trace: Trace) -> tuple[str, ...]:
-    return strategy_visuals(trace.strategy, STRATEGIES[trace.strategy].visuals)
-
-
-def _empty_delta() -> dict[str, Any]:
-    return {"kind": "delta", "steps": [], "shown": [], "pieces": {}, "texts": []}
-
-
-def _skip_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if delta["kind"] != "delta" or delta["steps"] or delta["texts"]:
-        yield delta
-
-
-def _finish_values(trace: Trace, left: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return the trace fields known at the end, with the notes on models unloaded for this run."""
-    rest = to_dict({k: getattr(trace, k) for k in _FINISH_FIELDS})
-    faults = [Message("{fault}.", fault=one) for of_one in left.values() for one in of_one]
-    return rest | {"notes": [*trace.notes, *faults]}
-
-
-def _header_values(header: Any) -> dict[str, Any]:
-    fields = trace_header(header)
-    return {**fields, "fields": [*[k for k in fields if k != "schema"], "steps", "outputs"]}
+    def start_message(self, header: Trace) -> dict[str, Any]:
+        """Return the first message of a run, with its link and its form."""
+        again = {"link": to_link(self.request), "form": to_form(self.request)}
+        return super().start_message(header) | again
 
 
 def run_state(run_id: str) -> str:

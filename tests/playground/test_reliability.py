@@ -101,7 +101,7 @@ def without_a_step(writer, messages, events):
 
 
 def test_a_step_that_is_lost_or_doubled_is_noticed(here, ended):
-    with broken(stream._MessageWriter, "messages", without_a_step):
+    with broken(stream.MessageWriter, "messages", without_a_step):
         result = judged(load.PART, load.counted(here, 1, 0, ended))
     assert not result["held"]
     assert {"lost", "doubled"} <= set(result["missed"])
