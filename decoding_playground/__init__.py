@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from engine import STRATEGIES, DecodeRequest, LoadedModel, Trace, decode, decode_prompts, load
     from engine.trace import json_io
+    from playground.notebook.watch import watch
     from visualizers.page import page
 
 _HERE = Path(__file__).resolve().parent
@@ -33,7 +34,9 @@ __all__ = [
     "json_io",
     "load",
     "page",
+    "watch",
 ]
+_HOMES = {"page": "visualizers.page", "watch": "playground.notebook.watch"}
 
 
 class _RootFinder:
@@ -68,4 +71,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "json_io":
         return import_module("engine.trace.json_io")
-    return getattr(import_module("visualizers.page" if name == "page" else "engine"), name)
+    return getattr(import_module(_HOMES.get(name, "engine")), name)

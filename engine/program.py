@@ -19,7 +19,7 @@ def install_command(extra: str) -> str:
     """Return the command that installs optional packages.
 
     Args:
-        extra: models, openvino or cluster.
+        extra: models, openvino, notebook or cluster.
     """
     wanted = f"'{DISTRIBUTION}[{extra}]'" if IS_PACKAGE else f"-r requirements-{extra}.txt"
     return f"python -m pip install {wanted}"

@@ -43,7 +43,18 @@ CORE_VIEWS = (
 """Views above the strategy's views, on the page of every run."""
 _ENTRY_MODULE = "visualizers/stage/page.mjs"
 _PLACEHOLDER = re.compile(r"<!--(styles|plotly|scripts|terms|filters|texts|language)-->")
-_FRAME_HEIGHT = "80vh"
+FRAME_HEIGHT = "max(80vh, 640px)"
+"""CSS height of a page in a notebook; a notebook may show outputs in a window as high as they are."""
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """The modules of a page."""
+
+    entry: str
+    """Path of the module whose ``open`` takes the page's data."""
+    folders: tuple[Path, ...]
+    """Folders of the modules that it imports, directly or indirectly."""
 
 
 @dataclass(frozen=True)
@@ -62,28 +73,43 @@ class Page:
         """Return an iframe with the page."""
         # Without a frame the styles of the page and of the notebook would affect each other.
         inside = escape(self.html, quote=True)
-        style = f"width: 100%; height: {_FRAME_HEIGHT}; border: 0"
+        style = f"width: 100%; height: {FRAME_HEIGHT}; border: 0"
         return f'<iframe srcdoc="{inside}" style="{style}" title="A recorded run"></iframe>'
 
 
-def page(trace: Trace, *, dark: bool = False, dial_maps: Iterable[DialMap] = ()) -> Page:
+def page(
+    trace: Trace,
+    *,
+    dark: bool | None = False,
+    dial_maps: Iterable[DialMap] = (),
+    selected: int | None = None,
+) -> Page:
     """Return the page of a run.
 
     Args:
         trace: a trace from ``decode`` or ``engine.trace.json_io.load``.
-        dark: True for a dark theme.
+        dark: True for a dark theme, None for that of the notebook around the page.
         dial_maps: maps of the run's dials, from ``map_dial``, to show as well.
+        selected: index of the step to show first; None for the last one.
     """
     maps = {one.dial: dial_map_with_view(one) for one in dial_maps}
     pictures = (*list_visuals(trace), *(("dial_map",) if maps else ()))
+    about = {"maps": maps} if maps else {}
+    if selected is not None:
+        about |= {"selected": selected}
     data = {
         "recorded": add_templates(to_recording(trace, pictures)),
         "visuals": order_views(pictures),
         "dark": dark,
-        "about": {"maps": maps} if maps else {},
+        "about": about,
     }
-    before, _, after = page_skeleton(pictures).rpartition(RUN_PLACEHOLDER)
-    return Page(before + to_script_json(data) + after)
+    return Page(fill_page(page_skeleton(pictures), data))
+
+
+def fill_page(skeleton: str, data: Mapping[str, Any]) -> str:
+    """Return a skeleton with the data for its scripts, JSON values with finite numbers."""
+    before, _, after = skeleton.rpartition(RUN_PLACEHOLDER)
+    return before + to_script_json(data) + after
 
 
 def to_recording(trace: Trace, pictures: Iterable[str]) -> dict[str, Any]:
@@ -105,6 +131,7 @@ def page_skeleton(
     texts: str = "",
     terms: Mapping[str, list[str]] | None = None,
     filters: Mapping[str, str] | None = None,
+    scripts: Scripts | None = None,
 ) -> str:
     """Return the page without a run, with ``RUN_PLACEHOLDER`` as the placeholder for the run's JSON.
 
@@ -114,6 +141,7 @@ def page_skeleton(
         texts: HTML element with the translated texts; empty for English.
         terms: glossary terms of the page; None for the English ones.
         filters: titles of the filters; None for the English ones.
+        scripts: what opens the page; None for that of a recorded run.
     """
     plotly = any(name in VISUALS and VISUALS[name].plotly for name in pictures)
     return _fill_skeleton(
@@ -122,15 +150,18 @@ def page_skeleton(
         texts,
         to_script_json(glossary_texts() if terms is None else terms),
         to_script_json(filter_titles() if filters is None else filters),
+        scripts or Scripts(_ENTRY_MODULE, (VISUALIZERS_FOLDER,)),
     )
 
 
 @lru_cache(maxsize=8)
-def _fill_skeleton(plotly: bool, language: str, texts: str, terms: str, filters: str) -> str:
+def _fill_skeleton(
+    plotly: bool, language: str, texts: str, terms: str, filters: str, scripts: Scripts
+) -> str:
     parts = {
         "styles": read_styles(),
         "plotly": _escape_script(find_plotly_file().read_text("utf-8")) if plotly else "",
-        "scripts": _escape_script(bundle_modules(read_modules(VISUALIZERS_FOLDER), _ENTRY_MODULE)),
+        "scripts": _escape_script(bundle_modules(read_modules(*scripts.folders), scripts.entry)),
         "terms": terms,
         "filters": filters,
         "texts": texts,

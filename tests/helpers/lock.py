@@ -18,6 +18,7 @@ ASKED = (
     "requirements.txt",
     "requirements-models.txt",
     "requirements-openvino.txt",
+    "requirements-notebook.txt",
     "requirements-dev.txt",
 )
 LOCK = ROOT / "requirements-dev.lock"

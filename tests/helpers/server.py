@@ -74,7 +74,7 @@ def process(
         )
     try:
         url = f"http://127.0.0.1:{port}"
-        _await_answer(url, served, log)
+        await_answer(url, served, log)
         yield url, served
     finally:
         served.kill()
@@ -97,7 +97,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _await_answer(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def await_answer(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     """Return as soon as the server answers, however long it computes before.
 
     One that neither answers nor computes hangs, and its log says where. On a machine that others keep

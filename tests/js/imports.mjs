@@ -6,6 +6,7 @@ const CLIENT = "playground/client/";
 // Each may import from itself and from those after it.
 const ORDER = [
   "index.mjs",
+  "notebook",
   "tabs",
   "rooms",
   "lessons",

@@ -1,0 +1,1 @@
+"""A run as the widget of a notebook, drawn while it decodes."""
