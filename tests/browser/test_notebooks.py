@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -17,11 +18,18 @@ from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.server import ROOT, await_answer, free_port
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
+OWN = ".own"
+DARK_JUPYTER = (
+    "JUPYTER_CONFIG_DIR/lab/user-settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings",
+    '{"theme": "JupyterLab Dark"}',
+)
+DARK_MARIMO = ("XDG_CONFIG_HOME/marimo/marimo.toml", '[display]\ntheme = "dark"\n')
+DARK = re.compile(r"\bdark\b")
 TOOLS = ("jupyterlab", "marimo", "anywidget")
 IMPORT = "from decoding_playground import DecodeRequest, watch"
 LONG = (
     'watch(DecodeRequest("sampling", prompt="Once upon a time",'
-    ' params={"max_new_tokens": 900, "min_new_tokens": 900, "top_k": 0}, seed=3))'
+    ' params={"max_new_tokens": 500, "min_new_tokens": 500, "top_k": 0}, seed=3))'
 )
 SHORT = 'watch(DecodeRequest("greedy", prompt="The dog", params={"max_new_tokens": 5}))'
 BAD = 'watch(DecodeRequest("sampling", prompt="The dog", params={"temperature": -8}))'
@@ -74,7 +82,7 @@ def program(python, folder, *words):
     """Serve a notebook program from a folder, which holds all that it writes; yields its address."""
     port = free_port()
     own = {
-        name: str(folder / ".own" / name)
+        name: str(folder / OWN / name)
         for name in (
             *("HOME", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"),
             *("IPYTHONDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
@@ -95,6 +103,14 @@ def program(python, folder, *words):
     finally:
         served.terminate()
         served.wait(PATIENCE_S)
+
+
+def set_up(folder, setting):
+    """Write a settings file of a notebook program."""
+    name, text = setting
+    path = folder / OWN / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 def write_jupyter(path, *sources):
@@ -162,6 +178,7 @@ def test_jupyterlab_draws_a_run_and_saves_its_recorded_page(browser, jupyter):
     third, last = (
         page.locator(".jp-CodeCell").nth(n).locator(".jp-OutputArea-output") for n in (2, 3)
     )
+    expect(saved.locator("html")).not_to_have_class(DARK)
     expect(third).to_have_text(REFUSED)
     expect(last).to_have_text(saved.locator(".pl-bar output").inner_text().split(" ")[0])
     page.keyboard.press("Control+s")
@@ -185,6 +202,7 @@ def test_jupyterlab_opens_a_saved_run_without_a_kernel(browser, python, tmp_path
         page.keyboard.press("Control+s")
         comes_true(lambda: json.loads(path.read_text())["cells"][1]["outputs"])
         page.close()
+    set_up(tmp_path, DARK_JUPYTER)
     with program(python, tmp_path, *words, "--IdentityProvider.token=") as url:
         page = browser.new_page(viewport={"width": 1440, "height": 1000})
         page.goto(f"{url}/lab/tree/watch.ipynb?reset")
@@ -192,12 +210,15 @@ def test_jupyterlab_opens_a_saved_run_without_a_kernel(browser, python, tmp_path
         expect(recorded.locator(".dp-tok[data-step]")).to_have_count(5)
         recorded.locator(".dp-tok[data-step]").nth(1).click()
         expect(recorded.locator(".dp-v-scrub output")).to_have_text("Word 2 of 5")
+        expect(recorded.locator("html")).to_have_class(DARK)
+        shot(page, "notebook_jupyterlab_opened_dark")
         page.close()
 
 
 def test_marimo_draws_a_run_and_plays_it(browser, python, tmp_path):
     cells = "".join(MARIMO_CELL.format(call=call) for call in (LONG, SHORT, BAD))
     (tmp_path / "watch.py").write_text(MARIMO.format(imports=IMPORT, cells=cells))
+    set_up(tmp_path, DARK_MARIMO)
     words = ("marimo", "--yes", "edit", "watch.py", "--headless", "--no-token", "--host=127.0.0.1")
     with program(python, tmp_path, *words, "--skip-update-check") as url:
         page = browser.new_page(viewport={"width": 1440, "height": 1000})
@@ -206,6 +227,7 @@ def test_marimo_draws_a_run_and_plays_it(browser, python, tmp_path):
         page.keyboard.press("Control+Shift+R")
         first, second = (page.frame_locator("marimo-anywidget iframe").nth(n) for n in (0, 1))
         look_at_live_run(page, first, "marimo")
+        expect(first.locator("html")).to_have_class(DARK)
         expect(first.get_by_role("button", name="▶ Play")).to_be_visible()
         expect(first.locator(".dp-status").first).to_contain_text("Stopped")
         expect(first.locator(".dp-v-scrub output")).to_contain_text("Word 3 of")

@@ -13,6 +13,7 @@ Object.assign(globalThis, {
 });
 window.frameElement = null;
 const { open } = await import("../../playground/client/notebook/live_page.mjs");
+const { isDarkAround } = await import("../../visualizers/stage/page_frame.mjs");
 const { default: widget } = await import("../../playground/client/notebook/widget.mjs");
 
 const TRACE = await read("sampling-1");
@@ -178,4 +179,17 @@ test("the page says why a run failed, and listens to its notebook alone", async 
   await receive([{ kind: "fail", run: "a", seq: 4, strategy: "sampling", error: "No more." }]);
   assert.equal(status(), "No more.");
   assert.equal(tokens(), 3);
+});
+
+test("a page is dark where light text is written around its frame", () => {
+  const known = [globalThis.getComputedStyle, globalThis.matchMedia];
+  const around = {};
+  globalThis.getComputedStyle = (node) => ({ color: node === around && around.color });
+  globalThis.matchMedia = () => ({ matches: true });
+  around.color = "rgb(230, 230, 220)";
+  assert.ok(isDarkAround({ parentElement: around }));
+  around.color = "rgba(0, 0, 0, 0.87)";
+  assert.ok(!isDarkAround({ parentElement: around }));
+  assert.ok(isDarkAround(null), "what the system wants, where nothing can be seen");
+  [globalThis.getComputedStyle, globalThis.matchMedia] = known;
 });
