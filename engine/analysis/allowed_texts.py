@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -28,14 +29,19 @@ from engine.one_shot_thread import run_in_thread
 from engine.run.preparation import ModelLoader, Prepared, parse_models, prepare
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
+from engine.run.stop_criterion import time_limit_error
+from engine.settings import SETTINGS
 
 MAX_TEXTS = 200
+BRANCH_REFUSED = "The texts of a branch cannot be listed. Ask about the run it continues."
 _MAX_BYTES = 20_000
 """Most beginnings of texts, in bytes, that are looked at to count the texts."""
 _MAX_OPEN = 10 * MAX_TEXTS
 """Most beginnings of the same length; each of them goes on to a text, but for rare dead ends."""
-_MAX_BEGINNINGS = 3000
+_MAX_BEGINNINGS = 6000
 """Most beginnings, in tokens, that the model reads."""
+_MAX_CACHED = 30_000
+"""Most tokens that one pass has in its cache: 1.4 GB for SmolLM2 135M."""
 _LEAST = 1e-6
 """A way to write a text is left out if it has less than this share of all allowed texts."""
 
@@ -98,11 +104,13 @@ def list_allowed_texts(
     Raises:
         Cancelled: it was stopped.
         TooManyTextsError: the grammar has more texts, or too many ways to write them.
+        DecodeError: it took longer than a run may.
         EngineError: the request is invalid, or the model cannot serve it.
     """
     cancelled = cancelled or threading.Event()
     checked = check_grammar_request(request)
-    texts = _enumerate_texts(compile_structured_outputs(checked.config.structured_outputs))
+    grammar = compile_structured_outputs(checked.config.structured_outputs)
+    texts = _enumerate_texts(grammar, cancelled)
     run = prepare(checked, ModelLoader(cancelled, tell))
     loaded = run.target
     line = wait_for_turn(cancelled, loaded, tell=tell, kind=("texts", loaded.name), size=1.0)
@@ -120,19 +128,22 @@ def check_grammar_request(request: DecodeRequest) -> CheckedRequest:
     if checked.config.structured_outputs is None:
         raise ParameterError(NAME, None, "a list of allowed texts needs a grammar")
     if request.parent is not None:
-        raise EngineError("The texts of a branch cannot be listed. Ask about the run it continues.")
+        raise EngineError(BRANCH_REFUSED)
     return checked
 
 
-def _enumerate_texts(grammar: str) -> list[str]:
+def _enumerate_texts(grammar: str, cancelled: threading.Event) -> list[str]:
     """Return the texts that a grammar allows.
 
     Raises:
+        Cancelled: it was stopped.
         TooManyTextsError: they are too many to list.
     """
     texts: list[str] = []
     looked, open_ones = 0, deque([(make_byte_matcher(grammar), b"")])
     while open_ones:
+        if cancelled.is_set():
+            raise Cancelled
         # The shortest first: the other way an endless grammar would be followed to ever longer texts.
         matcher, so_far = open_ones.popleft()
         looked += 1
@@ -202,12 +213,16 @@ class _Reader:
     def read(self) -> _Reader:
         """Read all of them; return itself."""
         open_ones, read = [_Beginning((), 0.0, 0.0)], 0
+        until = time.perf_counter() + SETTINGS.max_runtime_s
         best: tuple[int, ...] | None = ()
         while open_ones:
             read += len(open_ones)
             if self.cancelled.is_set():
                 raise Cancelled
-            if read > _MAX_BEGINNINGS:
+            if time.perf_counter() > until:
+                raise time_limit_error(SETTINGS.max_runtime_s)
+            cached = len(open_ones) * self.passes.ids.shape[1]
+            if read > _MAX_BEGINNINGS or cached > _MAX_CACHED:
                 raise TooManyTextsError(
                     "The texts of this grammar can be written in too many ways to read them all."
                 )

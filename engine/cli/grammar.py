@@ -15,7 +15,6 @@ from engine.trace import json_io
 if TYPE_CHECKING:
     from engine.analysis.allowed_texts import AllowedTexts
     from engine.analysis.grammar_draws import GrammarEstimate
-    from engine.run.request import DecodeRequest
 
 _MOST_SHOWN = 20
 
@@ -39,28 +38,15 @@ def add(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from engine.run.request import request_from_trace
+    from engine.analysis.grammar_comparison import compare_grammar, grammar_request
 
-    request = request_from_trace(json_io.load(arguments.file))
+    request = grammar_request(json_io.load(arguments.file))
     if arguments.seed is not None:
         request = dataclasses.replace(request, seed=arguments.seed)
-    found = _compare(request, arguments.draws)
+    found = compare_grammar(request, arguments.draws)
     lines = [json.dumps(dataclasses.asdict(found))] if arguments.json else _format(found)
     for line in lines:
         print(escape_controls(line))
-
-
-def _compare(request: DecodeRequest, draws: int | None) -> AllowedTexts | GrammarEstimate:
-    """Return the list of all texts, or the estimate of so many draws or where the list is too long."""
-    from engine.analysis.allowed_texts import TooManyTextsError, list_allowed_texts
-    from engine.analysis.grammar_draws import DRAWS, estimate_allowed_texts
-
-    if draws is None:
-        try:
-            return list_allowed_texts(request)
-        except TooManyTextsError:
-            draws = DRAWS
-    return estimate_allowed_texts(request, draws)
 
 
 def _format(found: AllowedTexts | GrammarEstimate) -> Iterator[str]:

@@ -13,6 +13,7 @@ import { createLookView } from "../../visualizers/stage/look.mjs";
 import { VIEWS } from "../../visualizers/stage/views.mjs";
 import { changedSettings, findPreset } from "./forms/settings.mjs";
 import { exportView } from "./inspect/export.mjs";
+import { grammarView } from "./inspect/grammar_texts.mjs";
 import { influenceView } from "./inspect/influence.mjs";
 import { modelComparisonView } from "./inspect/model_comparison.mjs";
 import { fetchTextProbability } from "./inspect/typed_probability.mjs";
@@ -57,6 +58,7 @@ stages.register({
   family: forkView,
   beside: modelComparisonView,
   export: exportView,
+  grammar: grammarView,
   looked: influenceView,
   what_if: whatIf,
   why,

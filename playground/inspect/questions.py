@@ -20,6 +20,7 @@ from playground.inspect import (
     generate_outputs,
     generation_config,
     grammar_check,
+    grammar_texts,
     influence,
     methods,
     model_comparison,
@@ -42,6 +43,7 @@ from playground.shell.visitors import set_current_visitor
 _QUESTION_MODULES = (
     generation_config,
     grammar_check,
+    grammar_texts,
     influence,
     methods,
     draft_models,

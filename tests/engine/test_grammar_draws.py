@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from engine import DecodeRequest
-from engine.analysis import grammar_draws
+from engine.analysis import grammar_comparison
 from engine.analysis.allowed_texts import list_allowed_texts
 from engine.analysis.grammar_draws import (
     MIN_EFFECTIVE,
@@ -99,7 +99,7 @@ def test_a_wrong_number_of_draws_is_refused(draws):
 
 
 def test_the_command_draws_where_the_list_would_be_too_long(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(grammar_draws, "DRAWS", 150)
+    monkeypatch.setattr(grammar_comparison, "DRAWS", 150)
     file, small = tmp_path / "run.json", tmp_path / "small.json"
     params = {"structured_outputs": {"regex": " [a-z]+\\."}, "max_new_tokens": 16}
     json_io.save(finished(DecodeRequest("greedy", prompt=PROMPT, params=params)), file)

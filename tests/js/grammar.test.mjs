@@ -1,7 +1,7 @@
 // What a grammar did to a text: the ribbon, the sentences of the selected token, and what was not recorded.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { click, drawn, enter, stageOf } from "./stage.mjs";
+import { click, drawn, enter, paint, stageOf } from "./stage.mjs";
 import { open, recorded } from "./traces.mjs";
 
 const PLAIN = {
@@ -83,6 +83,130 @@ test("nothing is made up where no step recorded a probability", async () => {
   const { text } = await underGrammar(Array(count).fill(unknown), 0);
   assert.equal(text(".gr-push"), "How much the grammar had to push was not recorded.");
   assert.doesNotMatch(text(".dp-v-grammar"), /ln Z/);
+});
+
+const SHARES = Array.from({ length: 12 }, (_, i) => 0.5 / 2 ** i);
+const EXACT = {
+  ...{ exact: true, count: 12, valid: 2.6e-7, divergence: 1.82, greedy: " 1." },
+  texts: SHARES.map((own, i) => ({ text: ` ${i}.`, own, masked: SHARES[11 - i] })),
+};
+
+/** Draw a run with what was found of its grammar's texts. */
+async function withTexts(found) {
+  const seen = await underGrammar([PLAIN]);
+  seen.run.grammar_texts = found;
+  seen.stages.unfold(seen.stages.list[0]);
+  await paint();
+  return seen;
+}
+
+test("the table of a small grammar has both probabilities of every text, and names the finding", async () => {
+  const { all, text, texts, root } = await withTexts(EXACT);
+  assert.equal(
+    text(".gt-finding"),
+    "Among whole texts the model prefers “0.” (50.0 %). Removing tokens prefers “11.” (50.0 %).",
+  );
+  assert.equal(all(".gt-table tbody tr").length, 10);
+  assert.deepEqual(texts("tbody tr:first-child .gt-number"), ["50.0 %", "0.024 %"]);
+  assert.deepEqual(
+    [".gt-own", ".gt-masked"].map((bar) => root.querySelector(`tbody tr ${bar}`).style.width),
+    ["100%", `${(100 * SHARES[11]) / 0.5}%`],
+  );
+  assert.equal(text("tbody tr.on th"), " 1.greedy");
+  assert.match(text(".gt-valid"), /one of these 12 texts with probability 2\.6 · 10⁻⁷\.$/);
+  assert.match(text(".gt-texts"), /They differ by 1\.82 nats/);
+  await click(root.querySelector(".gt-all"));
+  assert.equal(all(".gt-table tbody tr").length, 12);
+  assert.equal(root.querySelector(".gt-all"), null);
+});
+
+test("an estimate says its interval, how much its draws count, and what is missing", async () => {
+  const { text, root } = await withTexts({
+    ...{ exact: false, count: 30, valid: 0.013, low: 0.011, high: 0.015, effective: 77.4 },
+    ...{ draws: 1000, texts: EXACT.texts.slice(0, 3) },
+  });
+  assert.match(text(".gt-valid"), /probability 0\.013\. The 95 % interval is 0\.011 to 0\.015\./);
+  assert.match(text(".gt-valid"), /from 1,000 draws, which count like 77 equal ones\./);
+  assert.match(text(".gt-texts"), /27 rarer texts are not shown\./);
+  assert.doesNotMatch(text(".gt-texts"), /nats/);
+  assert.equal(root.querySelector(".gt-all"), null);
+});
+
+test("both ways may prefer the same text, and another run shows no table", async () => {
+  const same = { ...EXACT, texts: [{ text: " a.", own: 0.9, masked: 0.7 }], count: 1 };
+  const { text, run, root, stages } = await withTexts(same);
+  assert.equal(
+    text(".gt-finding"),
+    "Both ways prefer “a.”: 90.0 % among whole texts, 70.0 % when tokens are removed.",
+  );
+  run.grammar_texts = undefined;
+  stages.unfold(stages.list[0]);
+  await paint();
+  assert.ok(root.querySelector(".gt-texts").hidden);
+});
+
+const { grammarView } = await import("../../playground/client/inspect/grammar_texts.mjs");
+const { connectQuestions } = await import("../../playground/client/shell/questions.mjs");
+const { store } = await import("../../playground/client/shell/page_state.mjs");
+
+/** The page's view of a run, with the questions that it asked and a way to answer the last one. */
+async function asked() {
+  const { run } = await underGrammar([PLAIN]);
+  const sent = [];
+  const { receive } = connectQuestions((question) => sent.push(question));
+  const root = document.createElement("div");
+  const card = document.createElement("section");
+  card.append(root);
+  document.body.replaceChildren(card);
+  const view = grammarView.mount(root, { select() {} });
+  view.update(run, 0);
+  const answer = async (values) => {
+    receive(JSON.stringify({ id: sent.at(-1).id, ...values }));
+    await new Promise(setImmediate);
+    view.update(run, 0);
+  };
+  const [go, stop, say, ask] = [".gt-go", ".gt-stop", ".gt-say", ".gt-ask"].map((name) =>
+    root.querySelector(name),
+  );
+  return { run, root, sent, answer, go, stop, say, ask, view };
+}
+
+test("a press says at once that the model reads, and the answer replaces the button", async () => {
+  const { run, sent, answer, go, stop, say, ask, root } = await asked();
+  assert.deepEqual([go.hidden, stop.hidden], [false, true]);
+  click(go);
+  assert.match(say.textContent, /^The model reads the allowed texts\./);
+  assert.deepEqual([go.hidden, stop.hidden], [true, false]);
+  await paint();
+  // A replayed run is not known to the server, so its record goes along, without its steps.
+  assert.equal(sent.at(-1).action, "grammar_texts");
+  assert.deepEqual(sent.at(-1).trace.steps, []);
+  let told = null;
+  store.watch({ changed: (one) => (told = one) });
+  await answer({ found: EXACT });
+  assert.equal(told, run);
+  assert.equal(run.grammar_texts.count, 12);
+  assert.ok(ask.hidden);
+  assert.equal(root.querySelectorAll(".gt-table").length, 1);
+});
+
+test("what is refused is said, and what is stopped ends on the server", async () => {
+  const { sent, answer, go, stop, say, run, view } = await asked();
+  await click(go);
+  await answer({ error: "The 1000 draws count like 3 equal ones." });
+  assert.match(say.textContent, /count like 3 equal ones/);
+  assert.ok(!go.hidden);
+  await click(go);
+  const { press } = sent.at(-1);
+  await click(stop);
+  assert.deepEqual({ ...sent.at(-1), id: 0 }, { id: 0, action: "stop", press });
+  assert.equal(say.textContent, "Stopped.");
+  await click(go);
+  const open = sent.at(-1);
+  view.clear();
+  assert.equal(sent.at(-1).action, "stop");
+  assert.equal(sent.at(-1).press, open.press);
+  assert.equal(run.grammar_texts, undefined);
 });
 
 const { GrammarField } = await import("../../playground/client/forms/grammar_field.mjs");

@@ -6,6 +6,7 @@ import { StepView } from "../shared/step_view.mjs";
 import { renderTerms } from "../shared/terms.mjs";
 import { formatPercent, makeVisible, toCssLength, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
+import { createTexts } from "./texts.mjs";
 import { placeTexts, pushText, sumText, wantedText } from "./words.mjs";
 
 /** @import { GrammarText, GrammarToken } from "../shared/trace.d.ts" */
@@ -142,8 +143,11 @@ export const grammar = {
   mount(root, ctx) {
     const card = root.parentElement ?? root;
     const body = el("div", {});
-    root.append(body);
+    const texts = el("div", { class: "gt-texts", tabindex: -1, hidden: true });
+    root.append(body, texts);
     card.hidden = true;
+    /** @type {Run["grammar_texts"]} */
+    let drawn;
     const view = new StepView(
       (run, step) => body.replaceChildren(...createMicroscope(run, step, ctx)),
       (run) => [run.grammar],
@@ -152,7 +156,12 @@ export const grammar = {
     const shown = {
       update(run) {
         card.hidden = !isRecorded(run);
-        if (!card.hidden) view.update(run);
+        if (card.hidden) return;
+        view.update(run);
+        if (run.grammar_texts === drawn) return;
+        drawn = run.grammar_texts;
+        texts.replaceChildren(...(drawn ? createTexts(run, drawn) : []));
+        texts.hidden = !drawn;
       },
       select(run, index) {
         if (isRecorded(run)) view.select(run, index);
@@ -160,6 +169,9 @@ export const grammar = {
       clear() {
         card.hidden = true;
         view.clear();
+        drawn = undefined;
+        texts.replaceChildren();
+        texts.hidden = true;
       },
     };
     return shown;

@@ -136,6 +136,8 @@ declare global {
     dial_maps?: string[];
     /** The maps of its dials that are known, by dial. */
     maps?: Record<string, import("../dial_map/intervals.mjs").DialMap>;
+    /** What its grammar made of the model's choice, where that was computed. */
+    grammar_texts?: import("../grammar/texts.mjs").GrammarTexts;
     /** Of a recorded run: the whole of it. */
     source?: Recorded;
     /** Texts of tokens that the record lacks, from an answer of the server. */

@@ -14,7 +14,7 @@ import { PAGE_VIEWS, VIEWS } from "./views.mjs";
  * @param {Recorded} given.recorded
  * @param {string[]} given.visuals
  * @param {boolean | null} given.dark null for the colours around the page's frame
- * @param {{ shows?: string, changed?: [string, string][], selected?: number, maps?: Run["maps"] }} [given.about]
+ * @param {{ shows?: string, changed?: [string, string][], selected?: number, maps?: Run["maps"], grammar_texts?: Run["grammar_texts"] }} [given.about]
  *   details that are not part of the trace
  */
 export function open({ recorded, visuals, dark, about = {} }) {
@@ -29,8 +29,8 @@ export function open({ recorded, visuals, dark, about = {} }) {
   stages.register(VIEWS);
   stages.mount(find(".dp-stage"), { strategy, visuals, unfolded: PAGE_VIEWS }, () => {});
   const run = recordings.showTrace(strategy, recorded, "replayed");
-  const { shows, changed, maps, selected = run.selected ?? 0 } = about;
-  Object.assign(run, { shows, changed, maps });
+  const { selected = run.selected ?? 0, ...details } = about;
+  Object.assign(run, details);
   addPlayBar(recordings, run, "replayed");
   recordings.select(run, selected);
 }

@@ -37,10 +37,7 @@ export async function buildSavedPage(run, visuals) {
   const record = { trace: toTrace(run), shown: run.shown };
   const recorded = { ...record, templates: collectTemplates(record) };
   const dark = document.querySelector(".dark") !== null;
-  const { shows, changed, selected, maps } = run;
-  return (
-    before +
-    scriptJson({ recorded, visuals: kept, dark, about: { shows, changed, selected, maps } }) +
-    after
-  );
+  const { shows, changed, selected, maps, grammar_texts } = run;
+  const about = { shows, changed, selected, maps, grammar_texts };
+  return before + scriptJson({ recorded, visuals: kept, dark, about }) + after;
 }
