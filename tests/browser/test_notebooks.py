@@ -140,6 +140,30 @@ def jupyter(python, tmp_path):
         yield f"{url}/lab/tree/watch.ipynb", path
 
 
+def saved_outputs(path):
+    """Return the outputs of each cell of a notebook, nothing while it is being written."""
+    try:
+        book = json.loads(path.read_text())
+    except json.JSONDecodeError:
+        return []
+    return [cell["outputs"] for cell in book["cells"]]
+
+
+def save_jupyter(page, path):
+    """Save a notebook whose cells all have an output."""
+    page.keyboard.press("Control+s")
+    comes_true(lambda: saved_outputs(path) and all(saved_outputs(path)))
+    return [outputs[0]["data"] for outputs in saved_outputs(path)]
+
+
+def open_jupyter(browser, address):
+    page = browser.new_page(viewport={"width": 1440, "height": 1000})
+    page.goto(address)
+    # A cell that is run before its kernel is there is not run.
+    expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible()
+    return page
+
+
 def run_cell(page, number):
     page.locator(".jp-CodeCell .cm-content").nth(number).click()
     page.keyboard.press("Shift+Enter")
@@ -162,8 +186,7 @@ def look_at_live_run(page, frame, label):
 
 def test_jupyterlab_draws_a_run_and_saves_its_recorded_page(browser, jupyter):
     address, path = jupyter
-    page = browser.new_page(viewport={"width": 1440, "height": 1000})
-    page.goto(address)
+    page = open_jupyter(browser, address)
     run_cell(page, 0)
     first = page.locator(".jp-CodeCell").nth(0)
     look_at_live_run(page, first.frame_locator("iframe"), "jupyterlab")
@@ -181,9 +204,7 @@ def test_jupyterlab_draws_a_run_and_saves_its_recorded_page(browser, jupyter):
     expect(saved.locator("html")).not_to_have_class(DARK)
     expect(third).to_have_text(REFUSED)
     expect(last).to_have_text(saved.locator(".pl-bar output").inner_text().split(" ")[0])
-    page.keyboard.press("Control+s")
-    comes_true(lambda: json.loads(path.read_text())["cells"][3]["outputs"])
-    outputs = [cell["outputs"][0]["data"] for cell in json.loads(path.read_text())["cells"]]
+    outputs = save_jupyter(page, path)
     assert [sorted(one) for one in outputs[:3]] == [["text/html", "text/plain"]] * 3
     page.close()
 
@@ -193,14 +214,12 @@ def test_jupyterlab_opens_a_saved_run_without_a_kernel(browser, python, tmp_path
     write_jupyter(path, f"{IMPORT}\nrun = {SHORT}\nrun", "len(run.result().steps)")
     words = ("jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1")
     with program(python, tmp_path, *words, "--IdentityProvider.token=") as url:
-        page = browser.new_page(viewport={"width": 1440, "height": 1000})
-        page.goto(f"{url}/lab/tree/watch.ipynb")
+        page = open_jupyter(browser, f"{url}/lab/tree/watch.ipynb")
         run_cell(page, 0)
         recorded = page.frame_locator("iframe[title='A recorded run']")
         expect(recorded.locator(".dp-tok[data-step]")).to_have_count(5)
         run_cell(page, 1)
-        page.keyboard.press("Control+s")
-        comes_true(lambda: json.loads(path.read_text())["cells"][1]["outputs"])
+        save_jupyter(page, path)
         page.close()
     set_up(tmp_path, DARK_JUPYTER)
     with program(python, tmp_path, *words, "--IdentityProvider.token=") as url:
