@@ -182,14 +182,23 @@ test("the page says why a run failed, and listens to its notebook alone", async 
 });
 
 test("a page is dark where light text is written around its frame", () => {
-  const known = [globalThis.getComputedStyle, globalThis.matchMedia];
+  const { getComputedStyle, matchMedia } = globalThis;
+  const { createElement } = document;
   const around = {};
+  // The browser's own reading of a colour.
+  const bytes = { "color(srgb 0.9 0.9 0.9)": [230, 230, 230], "rgb(15, 23, 42)": [15, 23, 42] };
+  const brush = {
+    fillRect() {},
+    getImageData: () => ({ data: [...bytes[brush.fillStyle], 255] }),
+  };
   globalThis.getComputedStyle = (node) => ({ color: node === around && around.color });
   globalThis.matchMedia = () => ({ matches: true });
-  around.color = "rgb(230, 230, 220)";
+  document.createElement = () => ({ getContext: () => brush });
+  around.color = "color(srgb 0.9 0.9 0.9)";
   assert.ok(isDarkAround({ parentElement: around }));
-  around.color = "rgba(0, 0, 0, 0.87)";
+  around.color = "rgb(15, 23, 42)";
   assert.ok(!isDarkAround({ parentElement: around }));
   assert.ok(isDarkAround(null), "what the system wants, where nothing can be seen");
-  [globalThis.getComputedStyle, globalThis.matchMedia] = known;
+  Object.assign(globalThis, { getComputedStyle, matchMedia });
+  document.createElement = createElement;
 });

@@ -36,9 +36,19 @@ export function preparePage(name, says, dark) {
 export function isDarkAround(frame) {
   const around = frame?.parentElement;
   if (!around) return matchMedia("(prefers-color-scheme: dark)").matches;
-  const [red, green, blue] =
-    getComputedStyle(around)
-      .color.match(/[\d.]+/g)
-      ?.map(Number) ?? [];
+  const [red, green, blue] = readColour(getComputedStyle(around).color);
   return 0.299 * red + 0.587 * green + 0.114 * blue > 127;
+}
+
+/**
+ * The bytes of a colour. A notebook may give it in any of CSS's forms, such as color(srgb …), which only
+ * the browser reads.
+ * @param {string} colour
+ */
+function readColour(colour) {
+  const brush = document.createElement("canvas").getContext("2d");
+  if (!brush) return [0, 0, 0];
+  brush.fillStyle = colour;
+  brush.fillRect(0, 0, 1, 1);
+  return brush.getImageData(0, 0, 1, 1).data;
 }
