@@ -162,7 +162,6 @@ def drag_to(page, slider, share):
     return float(slider.evaluate("n => n.value"))
 
 
-@pytest.mark.nightly
 def test_dragging_over_an_edge_of_a_map_shows_the_other_text_without_a_request(open_page):
     trace, known = own_dial_map("sampling-1", "temperature")
     page = open_page("/?trace=sampling-1")

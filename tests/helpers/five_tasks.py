@@ -107,7 +107,7 @@ def move_temperature(walk: Walk, url: str) -> None:
     walk.press(page.locator("#sampling-temperature input[type=range]"), "Temperature", at=0.1)
     walk.wait(lambda: expect(sentence).not_to_have_text(before))
     # A slow machine says so until it has decided the step.
-    walk.wait(lambda: expect(sentence).not_to_have_text("Press Run to see this."))
+    walk.wait(lambda: expect(sentence).not_to_have_text("Deciding this step again…"))
     walk.look(sentence)
     walk.found = sentence.inner_text()
 

@@ -106,3 +106,30 @@ test("the address of a lesson opens it, without the name of its tab", async () =
   await openAddress("?lesson=temperature");
   assert.deepEqual(restored, ["temperature"]);
 });
+
+// What a tab shows after a link to the recording that the tab has opened by itself.
+async function shownRecording(step, selected) {
+  const run = store.showTrace("greedy", recorded(await open("greedy-1")), "recorded");
+  Object.assign(run, { entry: "greedy-1", look_at: 2 });
+  store.select(run, selected);
+  registerStrategyTab("greedy", {
+    strategy: { name: "greedy", presets: [] },
+    cameBack: Promise.resolve(),
+    open: () => assert.fail("opened twice"),
+  });
+  const { receive } = connectQuestions(({ id }) =>
+    receive(JSON.stringify({ id, tab: "greedy", recorded: "greedy-1", step })),
+  );
+  await openAddress("?trace=greedy-1");
+  await new Promise(setImmediate);
+  assert.equal(store.shown("greedy"), run);
+  return run.selected;
+}
+
+test("a link to the recording that the tab shows only selects its step", async () => {
+  assert.equal(await shownRecording(4, 1), 3);
+});
+
+test("a step that the visitor has selected meanwhile stays selected", async () => {
+  assert.equal(await shownRecording(4, 5), 5);
+});

@@ -203,8 +203,17 @@ test("an answer that is late leaves no picture of other settings behind", async 
   const { preview, move } = await tab({ step_scores: SCORES, what_if_first: {}, what_if: null });
   await move({ temperature: 0.5 });
   assert.equal(preview().stale, false);
+  const show = stages.setPreview;
+  const said = [];
+  stages.setPreview = (key, shown) => {
+    said.push(Boolean(shown?.pending));
+    show.call(stages, key, shown);
+  };
   await move({ repetition_penalty: 1.3 });
+  stages.setPreview = show;
   assert.ok(preview().stale && !preview().rows.length);
+  // Until the question has lasted too long, the step is being decided: it needs no run.
+  assert.equal(said[0], true);
 });
 
 test("another step is decided again, and another run is shown as it was recorded", async () => {

@@ -64,6 +64,10 @@ test("other settings: what they give instead, that the word stays, or that only 
   const first = { step: 4, token_id: other, known: true };
   assert.match(await said({ first }), /^0\.42 gives .* instead of /);
   assert.match(await said({ chosen: own }), /^Still .* at 0\.42\.$/);
+  assert.equal(
+    await said({ stale: true, pending: true, chosen: null }),
+    "Deciding this step again…",
+  );
   assert.match(await said({ stale: true, chosen: null }), /^Press Run/);
   assert.ok(given.all(".se-text")[0].classList.contains("stale"));
   given.stages.setPreview("x", null);

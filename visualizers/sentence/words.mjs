@@ -123,7 +123,8 @@ export const fateTemplate = (fate) => FATES[fate] ?? SENTENCES.plain;
  * @param {Preview} preview
  * @param {number} was token that the run chose
  */
-export function previewTemplate({ stale, chosen, first, step }, was) {
+export function previewTemplate({ stale, pending, chosen, first, step }, was) {
+  if (stale && pending) return tr("Deciding this step again…");
   if (stale) return tr("Press Run to see this.");
   if (chosen === null) return tr("These are the chances with {setting}.");
   if (chosen === was) return tr("Still {word} at {setting}.");

@@ -134,6 +134,8 @@ declare global {
     entry?: string;
     /** Of a run of the gallery: the dials whose maps the gallery has. */
     dial_maps?: string[];
+    /** The step that a recorded run opens at, from 1. */
+    look_at?: number;
     /** The maps of its dials that are known, by dial. */
     maps?: Record<string, import("../dial_map/intervals.mjs").DialMap>;
     /** What its grammar made of the model's choice, where that was computed. */
@@ -194,8 +196,10 @@ declare global {
       /** The whole rest of the new text after this token, where it is known. */
       rest?: number[];
     } | null;
-    /** Whether only a run can show the step: there are no rows then. */
+    /** Whether the step is not known under these settings: there are no rows then. */
     stale: boolean;
+    /** Whether a stale step is being decided; otherwise only a run can show it. */
+    pending?: boolean;
   }
 
   /** What a view may do on its stage. */

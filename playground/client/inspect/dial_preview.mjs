@@ -295,7 +295,7 @@ export class DialPreview {
   }
 
   /**
-   * Say that only a run shows these settings, unless something is shown soon.
+   * Say that the step is being decided, unless something is shown soon.
    * @param {number} step
    * @param {string} setting
    */
@@ -305,7 +305,11 @@ export class DialPreview {
     this.#expected = expected;
     setTimeout(() => {
       if (this.#expected === expected)
-        this.#show({ ...stalePreview(step, setting), first: this.#mapped ?? null });
+        this.#show({
+          ...stalePreview(step, setting),
+          first: this.#mapped ?? null,
+          pending: true,
+        });
     }, LATE_MS);
   }
 

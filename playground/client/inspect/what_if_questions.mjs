@@ -1,7 +1,7 @@
 // Questions to the server about a step under other settings.
 import { toTrace } from "../../../visualizers/shared/record.mjs";
 import { tokenText } from "../../../visualizers/shared/text.mjs";
-import { askServer } from "../shell/questions.mjs";
+import { askWhenReady } from "../shell/questions.mjs";
 import { withTimeout } from "./step_questions.mjs";
 
 // Ids of runs whose logits the server has dropped.
@@ -15,12 +15,12 @@ const forgottenRuns = new Set();
  */
 export async function askWhatIf(run, question) {
   if (!run.source && !forgottenRuns.has(run.id)) {
-    const answer = await withTimeout(askServer({ ...question, run: run.id }));
+    const answer = await withTimeout(askWhenReady({ ...question, run: run.id }));
     if (!answer.forgotten) return answer;
     forgottenRuns.add(run.id);
   }
   const trace = slimTrace(run, question.step);
-  const answer = await withTimeout(askServer({ ...question, run: run.id, trace }));
+  const answer = await withTimeout(askWhenReady({ ...question, run: run.id, trace }));
   return answer.forgotten ? { error: answer.forgotten } : answer;
 }
 

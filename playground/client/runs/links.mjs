@@ -81,8 +81,14 @@ async function openInTab(tab, found, search, since) {
     else tab.run(true);
     return;
   }
-  // The tab itself opens its first recording; a second one would undo what was selected meanwhile.
   const opened = recorded ?? (step === null ? null : presets[0]?.recorded);
+  // The tab itself opens its first recording; a second time would undo what the visitor did meanwhile.
+  const shown = store.shown(name);
+  if (opened && shown?.entry === opened) {
+    const moved = shown.selected !== shown.look_at - 1;
+    if (step !== null && !moved) store.select(shown, step - 1);
+    return;
+  }
   if (opened) showErrorIf(name, await tab.open(opened, step, since).then(() => "", String));
 }
 

@@ -73,7 +73,7 @@ export async function showRecorded(key, name, step = null) {
   const run = store.showTrace(key, { trace, shown }, "recorded");
   // Keep an error that appeared while the recording was fetched.
   const kept = error === known ? "" : error;
-  Object.assign(run, { form, shows, entry: name, dial_maps, error: kept });
+  Object.assign(run, { form, shows, look_at, entry: name, dial_maps, error: kept });
   store.select(run, (step ?? look_at) - 1);
   return run;
 }
