@@ -84,8 +84,8 @@ async function openInTab(tab, found, search, since) {
   const opened = recorded ?? (step === null ? null : presets[0]?.recorded);
   // The tab itself opens its first recording; a second time would undo what the visitor did meanwhile.
   const shown = store.shown(name);
-  if (opened && shown?.entry === opened) {
-    const moved = shown.selected !== shown.look_at - 1;
+  if (opened && shown && shown.entry === opened) {
+    const moved = shown.selected !== (shown.look_at ?? 1) - 1;
     if (step !== null && !moved) store.select(shown, step - 1);
     return;
   }
