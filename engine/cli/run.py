@@ -12,6 +12,7 @@ from engine.cli import chat_options, media_options, weight_options
 from engine.cli.argument_values import Commands, escape_controls, parse_settings, parse_value
 from engine.cli.status_line import StatusLine
 from engine.errors import EngineError, ParameterError
+from engine.sources.endpoint_address import PREFIX
 from engine.trace import json_io
 from engine.trace.events import (
     Checking,
@@ -36,7 +37,10 @@ def add(commands: Commands) -> None:
     """Add the command ``run``."""
     run = commands.add_parser("run", help="decode a prompt and stream the text to stdout")
     run.add_argument("strategy", nargs="?", help="strategy name; optional with --fork")
-    run.add_argument("--model", help="catalogue name, hub id, folder, GGUF file or LoRA adapter")
+    run.add_argument(
+        "--model",
+        help="catalogue name, hub id, folder, GGUF file, LoRA adapter or endpoint:ADDRESS#NAME",
+    )
     run.add_argument("--assistant", help="draft model of a drafting strategy")
     run.add_argument(
         "--prompt", action="append", help="text to continue; repeat the option for several"
@@ -84,12 +88,15 @@ def add(commands: Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from engine import DecodeRequest
+    from engine.live import is_on_server
     from engine.serving import decode
 
     params = parse_settings(arguments.settings)
     if arguments.max_new_tokens is not None:
         params["max_new_tokens"] = arguments.max_new_tokens
-    if arguments.fork:
+    if arguments.fork and (arguments.model or "").startswith(PREFIX):
+        request = _make_server_branch(arguments, params)
+    elif arguments.fork:
         request = _make_fork_request(arguments, params)
     else:
         request = DecodeRequest(
@@ -104,7 +111,10 @@ def _run(arguments: argparse.Namespace) -> int:
             **chat_options.chat_request_fields(arguments),
             **media_options.media_request_fields(arguments),
         )
-    request = _load_models(request, arguments)
+    if not is_on_server(request):
+        request = _load_models(request, arguments)
+    elif arguments.device is not None:
+        raise ParameterError("--device", arguments.device, "a server computes this model")
     if arguments.prompt and len(arguments.prompt) > 1:
         return _run_prompts(request, arguments)
     running = decode(request)
@@ -186,6 +196,26 @@ def _make_fork_request(arguments: argparse.Namespace, params: dict[str, Any]) ->
         top_candidates=arguments.top,
         weights={**request.weights, **weight_options.weight_request_fields(arguments)},
         **media_options.media_request_fields(arguments),
+    )
+
+
+def _make_server_branch(arguments: argparse.Namespace, params: dict[str, Any]) -> DecodeRequest:
+    """Return the request that continues a server's trace by its token ids."""
+    from engine import DecodeRequest
+    from engine.live.resume import branch_ids
+
+    if arguments.prompt is not None or arguments.text is not None:
+        raise ParameterError("--fork", arguments.fork, "a server continues it with --token only")
+    trace = json_io.load(arguments.fork)
+    ids, parent = branch_ids(trace, arguments.at, arguments.token)
+    return DecodeRequest(
+        arguments.strategy or "greedy",
+        arguments.model,
+        input_ids=ids,
+        params=params,
+        seed=getattr(arguments, "seed", trace.seed),
+        top_candidates=arguments.top,
+        parent=parent,
     )
 
 

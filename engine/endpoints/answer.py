@@ -55,6 +55,8 @@ class Answer:
     of low probability into the list and drop the last of it."""
     prompt: str | None = None
     prompt_ids: tuple[int, ...] = ()
+    prompt_logprobs: bool = False
+    """True if the server reported the probabilities of the prompt's tokens."""
     names: dict[int, bytes] = field(default_factory=dict)
     """Token id -> its bytes, where the answer gives both."""
     completion_tokens: int | None = None

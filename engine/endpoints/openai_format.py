@@ -130,6 +130,7 @@ def _read_prompt(answer: Answer, fields: JsonObject) -> None:
     if ids:
         answer.prompt_ids = tuple(ids)
     for place in read_list(fields.get("prompt_logprobs"), "prompt_logprobs"):
+        answer.prompt_logprobs = True
         for name, item in read_object(place, "prompt_logprobs").items():
             text = read_object(item, "prompt_logprobs").get("decoded_token")
             if text and name.isascii() and name.isdigit() and len(name) < 10:

@@ -33,6 +33,36 @@ _OTHER_CALLS: Mapping[frozenset[str], str] = {
 _MAX_SHOWN = 300
 
 
+class AnswerReader:
+    """Reads the JSON documents of one answer as they come.
+
+    Attributes:
+        answer: what was read so far.
+    """
+
+    def __init__(self) -> None:
+        self.answer = Answer()
+        self._reader: Reader | None = None
+        self._ids: set[str] = set()
+
+    def add(self, event: JsonObject) -> None:
+        """Add a document.
+
+        Raises:
+            TraceError: it is an error of the server, the answer to another call, part of a second
+                answer, or of an unknown shape.
+        """
+        _refuse_error(event)
+        reader = _find_format(event)
+        if self._reader not in (None, reader):
+            raise TraceError("The file holds answers in more than one format.")
+        self._reader = reader
+        reader(self.answer, event)
+        self._ids.add(read_text(event.get("id"), "id") if isinstance(event.get("id"), str) else "")
+        if len(self._ids - {""}) > 1:
+            raise TraceError("The file holds more than one answer: its events have different ids.")
+
+
 def read_answer(events: list[JsonObject]) -> Answer:
     """Return the answer in the JSON documents of a file.
 
@@ -44,16 +74,10 @@ def read_answer(events: list[JsonObject]) -> Answer:
         raise TraceError("The stream has no events.")
     for event in events:
         _refuse_error(event)
-    reader = _find_format(events[0])
-    answer, ids = Answer(), set[str]()
+    found = AnswerReader()
     for event in events:
-        if reader is not _find_format(event):
-            raise TraceError("The file holds answers in more than one format.")
-        reader(answer, event)
-        ids.add(read_text(event.get("id"), "id") if isinstance(event.get("id"), str) else "")
-    if len(ids - {""}) > 1:
-        raise TraceError("The file holds more than one answer: its events have different ids.")
-    return answer
+        found.add(event)
+    return found.answer
 
 
 def is_request_with_response(value: JsonValue) -> TypeGuard[JsonObject]:

@@ -67,7 +67,16 @@ def trace_from_json(value: JsonValue, asked: Request, vocab_size: int | None = N
     """
     if is_request_with_response(value):
         asked, value = request_from_json(value["request"]), value["response"]
-    answer = read_answer(list_events(value))
+    return trace_from_answer(read_answer(list_events(value)), asked, vocab_size)
+
+
+def trace_from_answer(answer: Answer, asked: Request, vocab_size: int | None = None) -> Trace:
+    """Return the trace of an answer that was read, see ``import_answer``.
+
+    Raises:
+        TraceError: the answer has no log-probabilities, or they cannot be.
+        ParameterError: the vocabulary is too small for the answer.
+    """
     if not any(choice.steps for choice in answer.choices.values()):
         raise TraceError(
             "The answer has no log-probabilities: ask the server for them with logprobs, or n_probs."

@@ -10,7 +10,7 @@ import torch
 
 from engine.loops.host_transfer import Columns, RowValues
 from engine.loops.recorder import round_significant
-from engine.trace.details import DrawDetail, Racer
+from engine.trace.draws import DrawDetail, Racer
 
 MAX_RACERS = 6
 

@@ -28,6 +28,10 @@ def decode(
         witness: run id -> observer of the run. Runs on a replica have none, so later questions
             recompute their logits.
     """
+    from engine.live import decode_on_server, is_on_server
+
+    if is_on_server(request):
+        return decode_on_server(request)
     if SETTINGS.engine == LOCAL:
         from engine.run.decoding import decode as here
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.trace.draws import DrawDetail
 from engine.trace.served import ServedDetail
 from engine.trace.value_types import LogProb, Probability, Seconds, TokenId
 
@@ -15,26 +16,6 @@ FATES = ("kept", "pruned", "finished", "finished_worse", "blocked")
 """Outcomes of a candidate in a beam search."""
 STATUSES = ("accepted", "rejected", "unverified")
 """Outcomes of a drafted token."""
-
-
-@dataclass(frozen=True, slots=True)
-class Racer:
-    """A token in the exponential race that draws a sample."""
-
-    token_id: TokenId
-    probability: Probability
-    noise: float
-    """Exponential(1) noise e drawn for this token."""
-    arrival: float
-    """e / probability: the smallest arrival wins, exactly torch.multinomial's argmax of p / e."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrawDetail:
-    """How a token was drawn: the winner and the runners-up of the exponential race."""
-
-    racers: tuple[Racer, ...]
-    """By arrival; the first is the emitted token."""
 
 
 @dataclass(frozen=True, slots=True)

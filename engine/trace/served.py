@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.trace.draws import DrawDetail
 from engine.trace.value_types import Probability
 
 SERVED_STRATEGY = "endpoint"
@@ -11,7 +12,8 @@ SERVED_STRATEGY = "endpoint"
 SERVERS = ("openai", "vllm", "llamacpp", "ollama", "tgi", "unknown")
 DISTRIBUTIONS = ("model", "sampled", "unknown")
 """Whether the reported probabilities are the model's own or those after the server's filters."""
-CHOICES = ("greedy", "sampling", "unknown")
+CHOICES = ("greedy", "sampling", "own", "unknown")
+"""Who chose the tokens and how: the server, this program by its own filters, or unknown."""
 FIRST_INVENTED_ID = 900_000_000
 """Ids from here on only number the texts of one file: the server reported no ids for them."""
 
@@ -20,7 +22,8 @@ FIRST_INVENTED_ID = 900_000_000
 class ServedDetail:
     """A step whose distribution was only partly reported.
 
-    Both probabilities of its candidates hold the one reported number.
+    Both probabilities of its candidates hold the one reported number, unless this program drew the
+    token: then the second one is that after its filters.
     """
 
     distribution: str
@@ -36,6 +39,11 @@ class ServedDetail:
     merged: bool = False
     """True if the token ends a character whose earlier tokens the server reported as part of it.
     Its probability is that of the last token alone."""
+    draw: DrawDetail | None = None
+    """How this program drew the token; None if the server chose it."""
+    draw_error: Probability = 0.0
+    """Most probability by which the distribution of the draw may differ from that over the whole
+    vocabulary (total variation distance); 0 if everything that the filters keep was reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,8 @@ class ServedInfo:
     """Number of new tokens that the server counted; None if it reported no count."""
     prompt_tokens: int | None = None
     """Number of prompt tokens that the server counted; None if it reported no count."""
+    host: str = ""
+    """Host of the server; empty for a recorded answer, whose address is unknown."""
 
 
 def is_invented_id(token_id: int) -> bool:

@@ -87,6 +87,8 @@ def _check_detail(where: str, step: Step, detail: ServedDetail) -> None:
     )
     if not all(0 <= low <= high < math.inf for low, high in bounds):
         raise TraceError("{where} has bounds that cannot hold.", where=where)
+    if not 0 <= detail.draw_error <= 1 or (detail.draw is None and detail.draw_error):
+        raise TraceError("{where} has bounds that cannot hold.", where=where)
     seen = math.fsum(math.exp(c.raw_logprob) for c in step.candidates)
     if step.candidates and detail.unseen_low > 1 - seen + _TOLERANCE:
         raise TraceError(

@@ -46,7 +46,7 @@ class Asked:
 Answer = Callable[[Asked], Reply]
 
 
-class ModelServer(ThreadingHTTPServer):
+class FakeServer(ThreadingHTTPServer):
     """Answers each path with a function.
 
     Attributes:
@@ -73,7 +73,7 @@ class ModelServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: ModelServer
+    server: FakeServer
 
     def do_GET(self) -> None:
         self._answer(None)
@@ -111,9 +111,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve_models(answers: dict[str, Answer]) -> Iterator[ModelServer]:
+def serve_models(answers: dict[str, Answer]) -> Iterator[FakeServer]:
     """Yield a server that answers these paths."""
-    server = ModelServer(answers)
+    server = FakeServer(answers)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

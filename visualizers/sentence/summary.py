@@ -152,7 +152,7 @@ def describe_greedy(step: Step) -> StepSummary:
 
 
 def describe_served(step: Step, detail: ServedDetail) -> StepSummary:
-    """Return the sentence of a token that a server chose."""
+    """Return the sentence of a token from the candidates that a server listed."""
     own = _own(step)
     if own is None:
         return _name_word(step, "plain")
@@ -167,7 +167,7 @@ def describe_served(step: Step, detail: ServedDetail) -> StepSummary:
         return {**found, "kind": "served_only" if only else "served_best"}
     return {
         **found,
-        "kind": "served_other",
+        "kind": "served_other" if detail.draw is None else "served_drawn",
         "other": likeliest.token_id,
         "other_share": to_probability(likeliest.raw_logprob),
     }

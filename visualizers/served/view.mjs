@@ -8,7 +8,9 @@ import { tr } from "../shared/tr.mjs";
 import {
   CHOICE_TEXT,
   DISTRIBUTION_TEXT,
+  drawErrorText,
   entropyText,
+  OWN_DISTRIBUTION_TEXT,
   SERVER_TITLES,
   unseenText,
 } from "./words.mjs";
@@ -42,8 +44,9 @@ function createReport(run, step) {
   const sentences = [
     unseenText(seen),
     entropyText(low, high),
-    DISTRIBUTION_TEXT[step.detail.distribution],
+    step.detail.draw ? OWN_DISTRIBUTION_TEXT : DISTRIBUTION_TEXT[step.detail.distribution],
     CHOICE_TEXT[run.served?.choice ?? "unknown"],
+    ...(step.detail.draw ? [drawErrorText(step.detail.draw_error)] : []),
   ];
   return [
     createBar(seen),

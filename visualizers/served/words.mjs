@@ -28,9 +28,28 @@ export const DISTRIBUTION_TEXT = {
 /** @type {Record<string, string>} */
 export const CHOICE_TEXT = {
   greedy: tr("The request asked for the most likely token."),
+  own: tr("This program drew the token, by its own filters and random numbers."),
   sampling: tr("The server drew the token at random. The draw itself is unseen."),
   unknown: tr("How the server chose the token is unknown."),
 };
+
+export const OWN_DISTRIBUTION_TEXT = tr(
+  "These are the model's own probabilities, before the filters of this program.",
+);
+
+/**
+ * By how much a draw of this program may be wrong, as it saw only a part of the vocabulary.
+ * @param {number} error
+ */
+export const drawErrorText = (error) =>
+  error === 0
+    ? tr("The server listed every token that the filters keep, so the draw is exact.")
+    : tr(
+        "The filters may keep tokens that are [unseen probability|unseen]: the draw may be wrong by up to {error}.",
+        {
+          error: formatPercent(error),
+        },
+      );
 
 const SAME_BITS = 0.005;
 

@@ -303,6 +303,8 @@ export interface ServedDetail {
   entropy_low: number;
   entropy_high: number;
   merged: boolean;
+  draw: DrawDetail | null;
+  draw_error: number;
 }
 export interface Output {
   token_ids: number[];
@@ -374,4 +376,5 @@ export interface ServedInfo {
   choice: string;
   completion_tokens: number | null;
   prompt_tokens: number | null;
+  host: string;
 }

@@ -13,13 +13,13 @@ import pytest
 from engine.endpoints.http_client import EndpointClient, RequestCaps
 from engine.errors import Cancelled, DecodeError, EngineError, ModelError
 from engine.sources.endpoint_address import EndpointAddress
-from tests.helpers.model_server import Asked, ModelServer, Reply, serve_models, to_events
+from tests.helpers.model_server import Asked, FakeServer, Reply, serve_models, to_events
 from tests.helpers.patience import PATIENCE_S
 
 KEY = "sk-very-secret-0123456789"
 
 
-def client_of(server: ModelServer, **caps: float) -> EndpointClient:
+def client_of(server: FakeServer, **caps: float) -> EndpointClient:
     limits = dataclasses.replace(RequestCaps(), **caps)
     return EndpointClient(EndpointAddress.parse(server.base), limits)
 

@@ -1,0 +1,161 @@
+"""Finds out which kind of server is at an address, and asks it for token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.endpoints.dialects import DIALECTS, ChatMessages, Dialect
+from engine.endpoints.fields import (
+    iter_objects,
+    read_count,
+    read_ids,
+    read_list,
+    read_object,
+    read_text,
+)
+from engine.endpoints.http_client import EndpointClient, ServerError
+from engine.errors import DecodeError, ModelError, TraceError
+from engine.trace.value_types import JsonObject, JsonValue
+
+_OWNERS = {"llamacpp": "llamacpp", "vllm": "vllm", "library": "ollama"}
+"""``owned_by`` of a listed model -> kind of server."""
+_MAX_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTokens:
+    """The tokens of a prompt: ids, and the bytes of each as far as the server says them."""
+
+    ids: tuple[int, ...]
+    names: dict[int, bytes]
+
+
+class ModelServer:
+    """A model on a server.
+
+    Args:
+        client: an open client.
+        model: the model's name there.
+
+    Raises:
+        ModelError: the server has no such model.
+        DecodeError: the server cannot be reached.
+    """
+
+    def __init__(self, client: EndpointClient, model: str) -> None:
+        self.client, self.model = client, model
+        self.vocab_size: int | None = None
+        self.dialect = self._find_dialect()
+
+    def _find_dialect(self) -> Dialect:
+        address = self.client.address
+        try:
+            listed = list(_models(self.client.get(f"{address.path or '/v1'}/models")))
+        except ServerError:  # a server need not list its models
+            listed = []
+        kind = next((_OWNERS[o] for o in map(_owner, listed) if o in _OWNERS), "unknown")
+        if kind != "llamacpp":  # which has one model, under any name
+            self._check_listed(listed)
+        facts = read_object(listed[0].get("meta"), "meta") if kind == "llamacpp" else {}
+        self.vocab_size = read_count(facts.get("n_vocab"), "n_vocab")
+        return DIALECTS[kind](address)
+
+    def _check_listed(self, listed: list[JsonObject]) -> None:
+        names = [read_text(each.get("id"), "id") for each in listed]
+        if names and not {self.model, f"{self.model}:latest"} & {*names}:
+            raise ModelError(
+                "The server at {host} has no model {name}; it has {known}.",
+                host=self.client.address.netloc,
+                name=repr(self.model),
+                known=", ".join(names[:_MAX_NAMED]),
+            )
+
+    def encode(self, prompt: str) -> PromptTokens:
+        """Return the tokens of a text, with the tokens that the model begins with.
+
+        Raises:
+            DecodeError: the server did not answer, or without tokens.
+        """
+        if self.dialect.server == "vllm":
+            return self._vllm_tokens({"prompt": prompt, "add_special_tokens": True})
+        return self._llamacpp_tokens(prompt, special=False)
+
+    def encode_messages(self, messages: ChatMessages) -> PromptTokens:
+        """Return the tokens of a conversation in the model's chat template.
+
+        Raises:
+            DecodeError: the server did not answer, or without tokens.
+        """
+        if self.dialect.server == "vllm":
+            return self._vllm_tokens({"messages": [*messages], "add_generation_prompt": True})
+        body = {"messages": [*messages]}
+        answer = self.client.post(f"{self.dialect.root}/apply-template", body)
+        text = read_text(read_object(answer, "prompt").get("prompt"), "prompt")
+        return self._llamacpp_tokens(text, special=True)
+
+    def end_ids(self) -> tuple[int, ...]:
+        """Return the ids of the token that ends a text; empty if the server does not say it.
+
+        Raises:
+            DecodeError: the server did not answer.
+        """
+        if self.dialect.server != "llamacpp":
+            return ()
+        try:
+            facts = read_object(self.client.get(f"{self.dialect.root}/props"), "props")
+            name = read_text(facts.get("eos_token"), "eos_token")
+        except (ServerError, TraceError):
+            return ()
+        found = self._llamacpp_tokens(name, special=True, begin=False).ids if name else ()
+        return found if len(found) == 1 else ()
+
+    def _vllm_tokens(self, asked: Mapping[str, Any]) -> PromptTokens:
+        body = {"model": self.model, **asked, "return_token_strs": False}
+        answer = read_object(self.client.post(f"{self.dialect.root}/tokenize", body), "tokens")
+        return PromptTokens(tuple(self._check(read_ids(answer.get("tokens"), "tokens"))), {})
+
+    def _llamacpp_tokens(self, text: str, *, special: bool, begin: bool = True) -> PromptTokens:
+        body = {
+            "content": text,
+            "with_pieces": True,
+            "parse_special": special,
+            "add_special": begin,
+        }
+        answer = read_object(self.client.post(f"{self.dialect.root}/tokenize", body), "tokens")
+        names: dict[int, bytes] = {}
+        ids: list[int] = []
+        for token in iter_objects(answer.get("tokens"), "tokens"):
+            found = read_count(token.get("id"), "id")
+            if found is not None:
+                ids.append(found)
+                names[found] = _piece_bytes(token.get("piece"))
+        return PromptTokens(tuple(self._check(ids)), names)
+
+    def _check(self, ids: list[int]) -> list[int]:
+        if not ids:
+            raise DecodeError(
+                "The server at {host} gave no tokens for the prompt.",
+                host=self.client.address.netloc,
+            )
+        return ids
+
+
+def _models(answer: JsonValue) -> Iterator[JsonObject]:
+    try:
+        yield from iter_objects(read_object(answer, "data").get("data"), "data")
+    except TraceError:
+        return
+
+
+def _owner(model: JsonObject) -> str:
+    owner = model.get("owned_by")
+    return owner if isinstance(owner, str) else ""
+
+
+def _piece_bytes(piece: JsonValue) -> bytes:
+    """Return the bytes of a piece: a text, or a list of bytes for a part of a character."""
+    if isinstance(piece, str):
+        return piece.encode(errors="replace")
+    return bytes(value for value in read_ids(read_list(piece, "piece"), "piece") if value < 256)

@@ -1,0 +1,194 @@
+"""A run of a model that a server computes, with the events of a local run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from engine.endpoints.answer import ReportedStep
+from engine.endpoints.dialects import Completion, SamplerValues
+from engine.endpoints.http_client import EndpointClient
+from engine.endpoints.probe import ServerReport, complete, probe, unusable_answer
+from engine.endpoints.read_answer import AnswerReader
+from engine.endpoints.server_lookup import ModelServer, PromptTokens
+from engine.errors import Cancelled, DecodeError, ParameterError, StoppedError, TraceError
+from engine.live.own_draw import OwnSampler
+from engine.live.plan import check_able, make_plan
+from engine.live.record import LiveRecord
+from engine.live.run_limit import one_of_few
+from engine.messages import Message
+from engine.run.jobs import EventCallback, JobStream
+from engine.run.request import DecodeRequest
+from engine.run.visitor import VISITOR
+from engine.settings import SETTINGS
+from engine.sources.endpoint_address import PREFIX
+from engine.sources.source import Endpoint, Source
+from engine.trace.events import Finished, Started
+from engine.trace.records import Trace
+
+
+def is_on_server(request: DecodeRequest) -> bool:
+    """Return True if a server computes the model of a request."""
+    return isinstance(request.model, str) and request.model.startswith(PREFIX)
+
+
+def decode_on_server(request: DecodeRequest) -> JobStream:
+    """Start a run on a server; see ``engine.run.decoding.decode`` for its events."""
+    return JobStream(lambda send, cancelled: LiveRun(request, send, cancelled))
+
+
+class LiveRun:
+    """A run on a server.
+
+    Args:
+        request: the run; its model is named ``endpoint:ADDRESS#MODEL``.
+        send: receives events.
+        cancelled: set to stop it.
+    """
+
+    def __init__(
+        self, request: DecodeRequest, send: EventCallback, cancelled: threading.Event
+    ) -> None:
+        self.request, self.send, self.cancelled = request, send, cancelled
+        self.record: LiveRecord | None = None
+
+    def execute(self) -> None:
+        """Run it.
+
+        Raises:
+            EngineError: the server cannot do it, or its answer cannot be used.
+        """
+        request = self.request
+        source = Source.parse(request.model)
+        assert isinstance(source, Endpoint)
+        plan = make_plan(request)
+        with (
+            one_of_few(VISITOR.get().address),
+            EndpointClient(source.address, cancelled=self.cancelled) as client,
+        ):
+            server = ModelServer(client, source.model)
+            able = probe(server)
+            check_able(plan, able, server.dialect)
+            tokens = _read_prompt(server, request)
+            record = LiveRecord(
+                request, plan, source.address.netloc, tokens, able.vocab_size, self.send
+            )
+            self.record = record
+            self.send(Started(record.header(source.model)))
+            try:
+                (self._draw if plan.own else self._stream)(server, able, record)
+            except TraceError as error:
+                raise unusable_answer(client, error) from None
+            except Cancelled:
+                if not record.answer.choices:
+                    raise StoppedError("Stopped before it began.") from None
+        self.send(Finished(record.trace()))
+
+    def partial_trace(self) -> Trace | None:
+        """Return what the server had said before a failure."""
+        record = self.record
+        return record.trace() if record is not None and record.answer.choices else None
+
+    def log_fields(self) -> dict[str, Any]:
+        """Return the number of tokens."""
+        steps = (
+            0
+            if self.record is None
+            else sum(len(choice.steps) for choice in self.record.answer.choices.values())
+        )
+        return {"tokens": steps}
+
+    def _ask(self, server: ModelServer, able: ServerReport, record: LiveRecord) -> Completion:
+        request, plan = self.request, record.plan
+        return Completion(
+            server.model,
+            () if record.tokens is None else record.tokens.ids,
+            request.prompt,
+            request.messages,
+            plan.new_tokens,
+            min(able.candidates, max(request.top_candidates, 1)),
+            plan.sampler,
+            plan.stop,
+        )
+
+    def _stream(self, server: ModelServer, able: ServerReport, record: LiveRecord) -> None:
+        """Let the server choose all tokens, and record them as they come."""
+        path, body = server.dialect.request(self._ask(server, able, record), stream=True)
+        reader = AnswerReader()
+        record.answer = reader.answer
+        for event in server.client.stream(path, body):
+            reader.add(event)
+            record.publish()
+            if self.cancelled.is_set():
+                raise Cancelled
+        record.publish()
+
+    def _draw(self, server: ModelServer, able: ServerReport, record: LiveRecord) -> None:
+        """Ask for one token at a time, and draw it here."""
+        assert record.tokens is not None
+        plan, ids, written = record.plan, list(record.tokens.ids), b""
+        sampler = OwnSampler(plan.sampler, able.vocab_size)
+        end_ids = plan.end_ids or able.end_ids
+        choice, until = None, time.monotonic() + SETTINGS.max_runtime_s
+        while choice is None or len(choice.steps) < plan.new_tokens:
+            asked = Completion(
+                server.model, tuple(ids), candidates=able.candidates, sampler=SamplerValues()
+            )
+            answer = complete(server, asked)
+            _check_count(answer.prompt_tokens, len(ids))
+            steps = [step for c in answer.choices.values() for step in c.steps]
+            if len(steps) != 1:
+                raise DecodeError(
+                    "The server was asked for one token and reported {n}.", n=len(steps)
+                )
+            drawn = sampler.draw(steps[0])
+            token_id = drawn.token.id
+            assert token_id is not None
+            if choice is None:
+                record.answer = answer
+                answer.completion_tokens = None
+                choice = answer.choice(0)
+                choice.steps, choice.ids, choice.text, choice.finish = [], [], "", None
+            record.draws.append(drawn)
+            choice.steps.append(ReportedStep(drawn.token, steps[0].top))
+            ids.append(token_id)
+            ends = token_id in end_ids
+            written += b"" if ends else drawn.token.raw or b""
+            choice.text = written.decode(errors="replace")
+            record.publish()
+            if ends or any(text in choice.text for text in plan.stop):
+                choice.finish = "eos" if ends else "stop"
+                return
+            if self.cancelled.is_set():
+                raise Cancelled
+            if time.monotonic() > until:
+                limit = f"{SETTINGS.max_runtime_s:g}"
+                record.notes.append(Message("The run reached the limit of {s} seconds.", s=limit))
+                return
+        choice.finish = "length"
+
+
+def _check_count(counted: int | None, sent: int) -> None:
+    """Check that a server read the ids that it was sent, as far as it counts them."""
+    if counted is not None and counted != sent:
+        raise DecodeError(
+            "The server was sent {sent} token ids and counted {n}: it does not continue them.",
+            sent=sent,
+            n=counted,
+        )
+
+
+def _read_prompt(server: ModelServer, request: DecodeRequest) -> PromptTokens | None:
+    """Return the prompt's tokens; None for a server that takes texts only."""
+    if request.input_ids is not None:
+        if not server.dialect.takes_ids:
+            raise ParameterError(
+                "input_ids", "…", Message("this server continues texts only, so give a prompt")
+            )
+        return PromptTokens(tuple(request.input_ids), {})
+    if not server.dialect.takes_ids:
+        return None
+    if request.messages is not None:
+        return server.encode_messages(request.messages)
+    return server.encode(request.prompt or "")

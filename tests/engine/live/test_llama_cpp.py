@@ -1,0 +1,126 @@
+"""Runs with llama.cpp's own server: it does what the server of the other tests claims it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from subprocess import Popen
+from typing import Any
+
+import pytest
+
+import engine
+from engine.endpoints.http_client import EndpointClient
+from engine.endpoints.probe import IDS, probe
+from engine.endpoints.server_lookup import ModelServer
+from engine.live.resume import branch_ids
+from engine.run.decoding import trace_of
+from engine.serving import decode
+from engine.sources.endpoint_address import EndpointAddress
+from engine.trace.events import Failed, StepRecorded
+from engine.trace.records import Trace
+from engine.trace.served import ServedDetail
+from tests.helpers.llama_cpp import serve_llama_cpp
+
+pytestmark = pytest.mark.nightly
+OWN = {"sampler": "own", "temperature": 0.8, "top_k": 40, "top_p": 0.9}
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Popen[str]]]:
+    with serve_llama_cpp(tmp_path_factory.mktemp("llama")) as found:
+        yield found
+
+
+def request(base: str, strategy: str = "greedy", **fields: Any) -> engine.DecodeRequest:
+    params = {"max_new_tokens": 8, **fields.pop("params", {})}
+    given = {"prompt": "Once upon a time"} | fields
+    if "input_ids" in fields or "messages" in fields:
+        del given["prompt"]
+    return engine.DecodeRequest(strategy, f"endpoint:{base}#any", params=params, **given)
+
+
+def run(base: str, strategy: str = "greedy", **fields: Any) -> Trace:
+    return trace_of([*decode(request(base, strategy, **fields))][-1])
+
+
+def test_its_capabilities(llama: tuple[str, Popen[str]]) -> None:
+    with EndpointClient(EndpointAddress.parse(llama[0])) as client:
+        found = probe(ModelServer(client, "any"))
+    assert (found.server, found.candidates, found.prefix) == ("llamacpp", 100, IDS)
+    assert (found.distribution, found.vocab_size, found.end_ids) == ("model", 49152, (2,))
+    assert found.noise is not None
+    assert found.noise < 1e-3
+
+
+def test_greedy_search_continues_a_branch_of_itself(llama: tuple[str, Popen[str]]) -> None:
+    base = llama[0]
+    whole = run(base)
+    assert len(whole.prompt_ids) == 4
+    assert all(isinstance(step.detail, ServedDetail) for step in whole.steps)
+    ids, parent = branch_ids(whole, 3, whole.steps[3].emit[0])
+    rest = run(base, input_ids=ids, parent=parent, params={"max_new_tokens": 4})
+    assert rest.outputs[0].token_ids == whole.outputs[0].token_ids[4:]
+    for one, other in zip(whole.steps[4:], rest.steps, strict=True):
+        assert one.candidates[0].raw_logprob == pytest.approx(
+            other.candidates[0].raw_logprob, abs=1e-3
+        )
+
+
+def test_the_servers_sampling_repeats_with_its_seed(llama: tuple[str, Popen[str]]) -> None:
+    base, params = llama[0], {"temperature": 1.3, "top_k": 0}
+    one, two = (run(base, "sampling", params=params, seed=5) for _ in range(2))
+    assert one.outputs[0].token_ids == two.outputs[0].token_ids
+    texts = {run(base, "sampling", params=params, seed=s).outputs[0].text for s in range(4)}
+    assert len(texts) > 1
+
+
+def test_our_own_sampling_with_a_cold_temperature_is_the_servers_greedy_search(
+    llama: tuple[str, Popen[str]],
+) -> None:
+    base = llama[0]
+    cold = run(base, "sampling", params={**OWN, "temperature": 0.01}, seed=3)
+    assert cold.outputs[0].token_ids == run(base).outputs[0].token_ids
+    details = [step.detail for step in cold.steps]
+    assert all(
+        isinstance(d, ServedDetail) and d.draw is not None and d.draw_error == 0 for d in details
+    )
+
+
+def test_our_own_sampling_repeats_with_its_seed_and_is_exact(llama: tuple[str, Popen[str]]) -> None:
+    base = llama[0]
+    one, two = (run(base, "sampling", params=OWN, seed=7) for _ in range(2))
+    assert one.outputs == two.outputs
+    for step in one.steps:
+        assert isinstance(step.detail, ServedDetail)
+        assert step.detail.draw_error == 0
+
+
+def test_a_conversation_ends_with_the_models_own_token(llama: tuple[str, Popen[str]]) -> None:
+    messages = [{"role": "user", "content": "Say hi."}]
+    for strategy, params in (("greedy", {}), ("sampling", {**OWN, "temperature": 0.01})):
+        trace = run(llama[0], strategy, messages=messages, params={**params, "max_new_tokens": 60})
+        assert trace.outputs[0].finish_reason == "eos"
+
+
+def test_a_stop_keeps_what_came(llama: tuple[str, Popen[str]]) -> None:
+    running = decode(request(llama[0], params={"max_new_tokens": 500}))
+    event = None
+    for event in running:
+        if isinstance(event, StepRecorded) and event.step.index == 3:
+            running.cancel()
+    trace = trace_of(event)
+    assert 4 <= len(trace.steps) < 500
+    assert trace.outputs[0].finish_reason == "cancelled"
+
+
+def test_a_server_that_dies_in_the_middle_leaves_what_it_said(
+    llama: tuple[str, Popen[str]],
+) -> None:
+    # The last test of the file, as no other can use the server after it.
+    event = None
+    for event in decode(request(llama[0], params={"max_new_tokens": 500})):
+        if isinstance(event, StepRecorded) and event.step.index == 3:
+            llama[1].kill()
+    assert isinstance(event, Failed)
+    assert event.trace is not None
+    assert len(event.trace.steps) >= 4
