@@ -167,19 +167,20 @@ def position_count(model: Model) -> int | None:
 
 
 def layer_count(model: Model) -> int:
-    """Return the number of decoder layers."""
+    """Return the number of decoder layers, 0 if the configuration names none."""
     config, stack = model.config.get_text_config(decoder=True), layer_stack(model)
     own = (getattr(config, name, None) for name in ("num_decoder_layers", "decoder_layers"))
     # LongcatFlash counts two hidden layers in each of its layers.
     counts = (*own, len(stack[1]) if stack else None, getattr(config, "num_hidden_layers", None))
-    return int(next(n for n in counts if n))
+    return int(next((n for n in counts if n), 0))
 
 
 def names_encoder_depth(model: Model) -> bool:
     """Return True for the decoder alone of Bart and others, whose num_hidden_layers is the encoder's."""
     config = model.config.get_text_config(decoder=True)
     own = getattr(config, "decoder_layers", None)
-    return not config.is_encoder_decoder and own not in (None, config.num_hidden_layers)
+    named = getattr(config, "num_hidden_layers", own)
+    return not config.is_encoder_decoder and own not in (None, named)
 
 
 def head_count(model: Model) -> int:
@@ -216,7 +217,8 @@ def _can_read_layers(model: Model) -> bool:
     """Return True if the output head can read the states between layers."""
     head = model.get_output_embeddings()
     width = getattr(model.config.get_text_config(decoder=True), "hidden_size", None)
-    return head is not None and width in (None, getattr(head, "in_features", width))
+    fits = head is not None and width in (None, getattr(head, "in_features", width))
+    return fits and layer_count(model) > 0
 
 
 def _model_types(model: Model) -> set[str]:

@@ -49,6 +49,7 @@ def check_folder(folder: str) -> dict[str, Any]:
     """
     config = check_config(folder)
     _check_generation_config(Path(folder) / _GENERATION_CONFIG)
+    _check_adapter_config(Path(folder) / "adapter_config.json")
     if not any(Path(folder).glob("*.safetensors")):
         raise ModelError(NO_WEIGHTS_MESSAGE)
     _check_index(Path(folder) / WEIGHTS_INDEX)
@@ -94,9 +95,9 @@ def check_config(folder: str) -> dict[str, Any]:
     _check_special_ids("config.json", config)
     for key, cap in _SIZE_LIMITS.items():
         value = config.get(key)
-        if value is not None and not (isinstance(value, int) and 0 < value <= cap):
+        if value is not None and not (type(value) is int and 0 < value <= cap):
             raise ModelError(
-                "The model's config.json has {key} = {value}; at most {cap} works.",
+                "The model's config.json has {key} = {value}; it must be a whole number from 1 to {cap}.",
                 key=key,
                 value=format_value(value),
                 cap=cap,
@@ -123,11 +124,21 @@ def _check_generation_config(path: Path) -> None:
     """
     try:
         values = json.loads(path.read_bytes()[:_MAX_CONFIG_BYTES])
-    except (OSError, ValueError, RecursionError):
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError):
         return  # transformers goes on without a file that it cannot read
+    except (ValueError, RecursionError):
+        values = None  # endless digits or levels end its load
     if not isinstance(values, dict):
         raise ModelError("The model's {file} is not valid.", file=path.name)
     _check_special_ids(path.name, values)
+
+
+def _check_adapter_config(path: Path) -> None:
+    """Check an adapter_config.json next to a model: transformers then loads the adapter into it."""
+    if not path.is_file():
+        return
+    if "peft_type" not in read_json_object(path, _MAX_CONFIG_BYTES):
+        raise ModelError("The model's {file} is not valid.", file=path.name)
 
 
 def _check_special_ids(file: str, values: Mapping[str, Any]) -> None:
@@ -135,13 +146,18 @@ def _check_special_ids(file: str, values: Mapping[str, Any]) -> None:
         value = values.get(name)
         # A text may have several ends, but only one token pads it.
         listed = value if isinstance(value, list) and name != "pad_token_id" else [value]
-        if value is not None and not (listed and all(type(one) is int for one in listed)):
+        if value is not None and not (listed and all(map(_may_be_id, listed))):
             raise ModelError(
                 "The model's {file} has {key} = {value}, which is no token id.",
                 file=file,
                 key=name,
                 value=format_value(value),
             )
+
+
+def _may_be_id(value: object) -> bool:
+    # torch stores ids in 64 bits; one beyond the vocabulary is never met, and changes nothing.
+    return type(value) is int and abs(value) < 2**63
 
 
 def find_odd_field(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from engine.sources.source import Source
 
 _REFUSALS: dict[tuple[Any, ...], str] = {}
 _MAX_REFUSALS = 256
+_LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
+_MAX_FIELDS_TRIED = 64
+"""A configuration may have any number of fields, and each try builds a layer."""
 
 CONSTRUCTION_LOCK = threading.RLock()
 """Lock around building a model: transformers is not thread-safe there, and a model can lose its weights."""
@@ -118,6 +122,7 @@ def build_from_config(
         ModelError: the kind is not supported, the weights are damaged, or they hold fewer values
             than the configuration describes.
     """
+    auto = None
     try:
         auto, read = auto_class(name, folder)
         values = values_in()
@@ -129,7 +134,7 @@ def build_from_config(
     except ModelError:
         raise
     except Exception as error:  # a configuration may break any rule of its class
-        odd = _find_odd_field(config, error)
+        odd = _find_odd_field(config, error, auto)
         if odd is not None:
             raise odd from None
         kind = type(error).__name__
@@ -142,8 +147,14 @@ def build_from_config(
     return auto, model
 
 
-def _find_odd_field(config: Mapping[str, object], error: Exception) -> ModelError | None:
-    """Return the error that names the odd field of a config.json; None if it is not a single one."""
+def _find_odd_field(config: Mapping[str, object], error: Exception, auto: Any) -> ModelError | None:
+    """Return the error that names the odd field of a config.json; None if it is not a single one.
+
+    Args:
+        config: the fields.
+        error: what building the model raised.
+        auto: the model's auto class; None if the configuration itself cannot be built.
+    """
     from transformers import CONFIG_MAPPING, AutoConfig
 
     kind = config.get("model_type")
@@ -161,7 +172,38 @@ def _find_odd_field(config: Mapping[str, object], error: Exception) -> ModelErro
         odd = next((name for name, value in others.items() if value == error.args[0]), None)
         if odd is not None:
             return files.odd_field_error("config.json", odd, others[odd], error)
-    return found
+    return found if found or auto is None else _find_spoiling_field(auto, kind, others, error)
+
+
+def _find_spoiling_field(
+    auto: Any, kind: str, fields: Mapping[str, Any], error: Exception
+) -> ModelError | None:
+    """Return the error that names the field without which a model of one layer can be built."""
+    from transformers import AutoConfig
+
+    layers = {name: value for name, value in fields.items() if name in _LAYER_COUNTS}
+    small = {name: _of_one_layer(value, layers.values()) for name, value in fields.items()}
+    small |= dict.fromkeys(layers, 1)
+
+    def can_build(some: Mapping[str, Any]) -> bool:
+        try:
+            with CONSTRUCTION_LOCK, torch.device("meta"):
+                auto.from_config(AutoConfig.for_model(kind, **some), dtype=torch.float32)
+        except Exception:  # as above
+            return False
+        return True
+
+    if can_build(small):
+        return None
+    for name in islice(small, _MAX_FIELDS_TRIED):
+        if name not in layers and can_build({n: small[n] for n in small if n != name}):
+            return files.odd_field_error("config.json", name, fields[name], error)
+    return None
+
+
+def _of_one_layer(value: Any, counts: Collection[Any]) -> Any:
+    """Return a field's value, of a list with an item for each layer the first item alone."""
+    return value[:1] if isinstance(value, list) and len(value) in counts else value
 
 
 @lru_cache(maxsize=64)

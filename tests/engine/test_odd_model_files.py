@@ -38,6 +38,7 @@ GENERATION = [
     ("eos_token_id", [0, "14"]),
     ("pad_token_id", [0, 5]),
     ("watermarking_config", 3),
+    ("eos_token_id", 10**30),
     *mark_nightly(
         [
             ("eos_token_id", [[0]]),
@@ -58,6 +59,7 @@ CONFIG = [
     ("rms_norm_eps", "small"),
     ("hidden_act", "swishy"),
     ("model_type", "unknown_kind"),
+    ("pad_token_id", 99_999_999),
     *mark_nightly(
         [
             ("eos_token_id", []),
@@ -75,6 +77,26 @@ CONFIG = [
             ("quantization_config", 3),
             ("num_labels", "x"),
             ("attention_bias", "x"),
+            ("num_key_value_heads", 0),
+            ("base_model_tp_plan", 3),
+            ("num_hidden_layers", 0),
+            ("num_hidden_layers", 2.5),
+            ("hidden_size", True),
+            ("eos_token_id", -(10**30)),
+        ]
+    ),
+]
+TOKENIZER = [
+    ("tokenizer_config.json", "eos_token", 5),
+    ("tokenizer_config.json", "model_max_length", "long"),
+    *mark_nightly(
+        [
+            ("tokenizer_config.json", "tokenizer_class", 5),
+            ("tokenizer_config.json", "added_tokens_decoder", {"5": 3}),
+            ("tokenizer_config.json", "extra_special_tokens", 5),
+            ("tokenizer_config.json", "padding_side", "up"),
+            ("tokenizer_config.json", "model_input_names", 3),
+            ("special_tokens_map.json", "eos_token", 5),
         ]
     ),
 ]
@@ -99,6 +121,7 @@ def test_an_odd_value_of_the_config_is_named(folder, field, value):
     [
         ("config.json", {"auto_map": {"AutoModelForCausalLM": "modeling_x.X"}}),
         ("config.json", {"_attn_implementation_autoset": True}),
+        ("config.json", {"output_attentions": True, "return_dict": False}),
         ("generation_config.json", {"temperature": "hot", "eos_token_id": [0, 5]}),
     ],
 )
@@ -132,6 +155,37 @@ def test_weights_of_other_shapes_are_named(folder, values, said):
     found = str(failed(asked(folder)))
     assert "does not fit its config.json: " in found
     assert said in found
+
+
+@pytest.mark.parametrize(("file", "field", "value"), TOKENIZER)
+def test_an_odd_value_of_the_tokenizers_files_is_named(folder, file, field, value):
+    if not (folder / file).exists():
+        (folder / file).write_text("{}")
+    change(folder, file, {field: value})
+    said = str(failed(asked(folder)))
+    assert said.startswith(f"The model's {file} has {field} = {value!r}, which "), said
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("adapter_config.json", "null"),
+        ("added_tokens.json", "[]"),
+        *mark_nightly(
+            [
+                ("adapter_config.json", "["),
+                ("generation_config.json", "[" * 5000),
+                ("generation_config.json", f'{{"eos_token_id": {"9" * 5000}}}'),
+                ("special_tokens_map.json", "\ufeff{}"),
+                ("tokenizer_config.json", "[]"),
+                ("chat_template.jinja", "\udcff"),
+            ]
+        ),
+    ],
+)
+def test_a_file_that_is_no_object_is_named(folder, file, text):
+    (folder / file).write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert str(failed(asked(folder))).startswith(f"The model's {file} ")
 
 
 @pytest.mark.parametrize("text", ["{}", "3", *mark_nightly(["[]", "", '{"model": {}}', "null"])])
