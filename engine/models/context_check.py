@@ -10,6 +10,24 @@ from engine.errors import ModelError
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
 
+_POSITION_TABLES = ("embed_positions", "position_embeddings")
+
+
+def table_positions(loaded: LoadedModel) -> int | None:
+    """Return how many tokens an encoder can read, and its decoder, with its start token, write.
+
+    None for relative positions, such as T5's, for tables that grow, such as M2M100's, and for
+    decoder-only models.
+    """
+    if not loaded.is_encoder_decoder:
+        return None
+    from engine.models.capabilities import position_count
+
+    parts = (loaded.model.get_encoder(), loaded.model.get_decoder())
+    tables = (getattr(part, name, None) for part in parts for name in _POSITION_TABLES)
+    found = any(hasattr(table, "num_embeddings") for table in tables)
+    return position_count(loaded.model) if found else None
+
 
 def check_fits_context(loaded: LoadedModel, ids: Iterable[int], length: int) -> None:
     """Check that a text is not longer than the model's context and has only tokens it knows.

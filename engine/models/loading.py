@@ -379,10 +379,6 @@ def _load_model(source: Source, key: CacheKey, folder: str, revision: str | None
                 use_safetensors=True,
                 trust_remote_code=False,
                 attn_implementation=attention_implementation(described),
-                # What a pass returns is not for a config.json to say: sdpa refuses output_attentions.
-                output_attentions=False,
-                output_hidden_states=False,
-                return_dict=True,
                 **options,
             )
         holding.remove_when_freed(model, offloaded)

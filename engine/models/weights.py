@@ -182,6 +182,8 @@ def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], TemporaryFo
     options: dict[str, Any] = {"dtype": torch_dtype(weights.dtype)}
     # load_checks refuses weights of other shapes, and names them.
     options["ignore_mismatched_sizes"] = True
+    # What a pass returns is not for a config.json to say: sdpa refuses output_attentions.
+    options |= {"output_attentions": False, "output_hidden_states": False, "return_dict": True}
     if weights.quantization is not None:
         options["quantization_config"] = _quantization_config(weights)
     folder = None

@@ -128,7 +128,7 @@ def encode_media_prompt(
             encoded, chat = reader.read_chat(loaded, media, messages, template, chat)
     given = ("messages", chat), ("input_ids", ids), ("prompt", request.prompt or None)
     name = next((n for n, value in given if value is not None), min(media.kinds()))
-    check_prompt_length(name, len(encoded.ids), loaded.context_length)
+    check_prompt_length(name, len(encoded.ids), loaded)
     most = loaded.vocab_size - 1
     beyond = next((i for i in encoded.ids if i > most), None)
     if beyond is not None:

@@ -19,6 +19,7 @@ from engine.errors import Cancelled, ModelError
 from engine.messages import Message
 from engine.model_code import ModelWork
 from engine.models import memory_budget
+from engine.models.context_check import table_positions
 from engine.models.loading import LoadedModel, get_cached_model, load_source
 from engine.models.model_resolver import resolve_model
 from engine.models.model_types import Model
@@ -366,18 +367,27 @@ def fit_total_lengths(
 
 def _fit_length(checked: CheckedRequest, target: LoadedModel, prompt_length: int) -> CheckedRequest:
     """Cut max_new_tokens to the model's remaining context, with a note."""
-    context = target.context_length
-    config = checked.config
+    context, config = target.context_length, checked.config
+    table = table_positions(target)
+    if table is not None:  # the encoder reads the prompt; the decoder begins with its start token
+        context, prompt_length = table, 1
     if context is None or prompt_length + config.max_new_tokens <= context:
         return checked
     room = context - prompt_length
-    note = Message(
-        "max_new_tokens = {n} was cut to {room}: the prompt has {length} tokens and "
-        "the model's context is {context}.",
-        n=config.max_new_tokens,
-        room=room,
-        length=prompt_length,
-        context=context,
+    values = {"n": config.max_new_tokens, "room": room, "context": context}
+    note = (
+        Message(
+            "max_new_tokens = {n} was cut to {room}: the model's decoder has {context} positions, "
+            "one of them for its start token.",
+            **values,
+        )
+        if table
+        else Message(
+            "max_new_tokens = {n} was cut to {room}: the prompt has {length} tokens and "
+            "the model's context is {context}.",
+            **values,
+            length=prompt_length,
+        )
     )
     # generate() calls a minimum above the maximum unfeasible.
     floor = min(config.min_new_tokens, room) if config.min_new_tokens else config.min_new_tokens

@@ -9,6 +9,7 @@ from engine.declare.special_tokens import PARSE, TEXT
 from engine.errors import ParameterError
 from engine.media import Media
 from engine.messages import Message
+from engine.models.context_check import table_positions
 from engine.number_text import quote_token
 from engine.run.chat_request import check_messages
 from engine.settings import SETTINGS
@@ -88,24 +89,34 @@ def check_prompt_fields(request: DecodeRequest, media: Media) -> None:
         _check_ids(request.input_ids)
 
 
-def check_prompt_length(name: str, tokens: int, context: int | None) -> None:
+def check_prompt_length(name: str, tokens: int, loaded: LoadedModel) -> None:
     """Check that a prompt leaves room for at least one token.
 
     Args:
         name: the field that holds the prompt.
         tokens: length of the prompt, image tokens included.
-        context: positions the model was trained for, None for no limit.
+        loaded: the model that reads it.
 
     Raises:
         ParameterError: it leaves no room, or exceeds this deployment's limit.
     """
-    limit = SETTINGS.max_prompt_tokens
+    limit, context, table = (
+        SETTINGS.max_prompt_tokens,
+        loaded.context_length,
+        table_positions(loaded),
+    )
     if context is not None and tokens >= context:
         raise ParameterError(
             name,
             Message("{n} tokens", n=tokens),
             Message("the model's context is {n} tokens", n=context),
             "shorten it by at least one token more than the difference",
+        )
+    if table is not None and tokens > table:
+        raise ParameterError(
+            name,
+            Message("{n} tokens", n=tokens),
+            Message("the model's encoder reads at most {n} tokens", n=table),
         )
     if tokens > limit:
         raise ParameterError(

@@ -396,5 +396,5 @@ def tokenize_prompt(checked: CheckedRequest, loaded: LoadedModel) -> list[int]:
             request.prompt,
             "it has no tokens, and the model has no begin token; write something",
         )
-    check_prompt_length(name, len(ids), loaded.context_length)
+    check_prompt_length(name, len(ids), loaded)
     return ids

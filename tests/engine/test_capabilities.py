@@ -307,3 +307,25 @@ def test_what_is_not_causal_decodes_but_is_not_scored_in_one_pass(filler):
 def test_which_models_are_causal(name):
     loaded = LoadedModel(made(name), None, name)
     assert is_causal(loaded) == (name not in {"CpmAnt", "XLNet"})
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "prompt_lookup"])
+@pytest.mark.parametrize("name", ["Bart", *mark_nightly(["BlenderbotSmall", "Pegasus", "Marian"])])
+def test_an_encoder_and_its_decoder_end_with_their_tables_of_positions(name, strategy):
+    loaded, last = LoadedModel(made(name), None, name), {"max_new_tokens": 300}
+    last["suppress_tokens"] = list(loaded.eos_token_ids)
+    full = [5, 9, 11, 4] * 64
+    trace = finished(DecodeRequest(strategy, loaded, input_ids=full, params=last))
+    written = [list(output.token_ids) for output in trace.outputs]
+    assert written == native(loaded, full, do_sample=False, **last | {"max_new_tokens": 255})
+    assert "max_new_tokens = 300 was cut to 255: the model's decoder has 256" in trace.notes[0]
+    sentence = clean(str(failed(DecodeRequest(strategy, loaded, input_ids=[*full, 5], params=FEW))))
+    assert "'257 tokens' is not allowed: the model's encoder reads at most 256 tokens" in sentence
+
+
+@pytest.mark.parametrize("name", ["MT5", "M2M100"])
+def test_relative_positions_and_tables_that_grow_have_no_end(name):
+    loaded = LoadedModel(made(name), None, name)
+    trace = finished(DecodeRequest("greedy", loaded, input_ids=[5, 9] * 200, params=FEW))
+    assert len(trace.outputs[0].token_ids) <= 5
+    assert not trace.notes
