@@ -26,6 +26,10 @@ async def _forwarded(peer, headers, proxies):
 _FROM = {"x-forwarded-for": "1.1.1.1, 8.8.8.8", "x-forwarded-host": "evil.example", "accept": "*"}
 
 
+def _for(chain):
+    return {"x-forwarded-for": chain}
+
+
 @pytest.mark.parametrize(
     ("peer", "sent", "proxies", "client", "left"),
     [
@@ -39,6 +43,17 @@ _FROM = {"x-forwarded-for": "1.1.1.1, 8.8.8.8", "x-forwarded-host": "evil.exampl
         ("127.0.0.1", _FROM, "", "8.8.8.8", set(_FROM)),
         ("127.0.0.1", {"x-forwarded-for": "nonsense"}, "", "127.0.0.1", {"x-forwarded-for"}),
         ("127.0.0.1", {}, "", "127.0.0.1", set()),
+        ("::ffff:10.0.0.5", _FROM, "10.0.0.0/8", "8.8.8.8", set(_FROM)),
+        ("::ffff:127.0.0.1", _FROM, "", "8.8.8.8", set(_FROM)),
+        ("::ffff:9.9.9.9", _FROM, "10.0.0.0/8", "::ffff:9.9.9.9", {"accept"}),
+        ("127.0.0.1", _for("1.1.1.1, 8.8.8.8:443"), "", "8.8.8.8", {"x-forwarded-for"}),
+        ("127.0.0.1", _for("1.1.1.1, [2001:db8::1]:443"), "", "2001:db8::1", {"x-forwarded-for"}),
+        ("127.0.0.1", _for("1.1.1.1, 2001:DB8::1"), "", "2001:db8::1", {"x-forwarded-for"}),
+        ("127.0.0.1", _for("1.1.1.1, ::ffff:8.8.8.8"), "", "8.8.8.8", {"x-forwarded-for"}),
+        ("127.0.0.1", _for("1.1.1.1, unknown"), "", "127.0.0.1", {"x-forwarded-for"}),
+        ("127.0.0.1", _for("1.1.1.1, _hidden, ::1"), "", "127.0.0.1", {"x-forwarded-for"}),
+        ("127.0.0.1", _for("1.1.1.1,"), "", "127.0.0.1", {"x-forwarded-for"}),
+        ("10.0.0.5", _for("1.1.1.1, 10.0.0.7:80"), "10.0.0.0/8", "1.1.1.1", {"x-forwarded-for"}),
     ],
 )
 def test_only_named_proxies_say_who_visits_and_under_which_host(peer, sent, proxies, client, left):
