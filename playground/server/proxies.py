@@ -7,15 +7,10 @@ Without it anybody could send ``X-Forwarded-For`` to count as another visitor wi
 from __future__ import annotations
 
 import os
-from ipaddress import (
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-    ip_address,
-    ip_network,
-)
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
+
+from playground.shell.addresses import read_address
 
 _FORWARDED = b"x-forwarded-"
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
@@ -67,27 +62,12 @@ class ForwardedHeaders:
         # Every proxy appends the address that it saw; what comes before the first other one, from
         # the end, was written by the visitor. So was what comes before an entry that is no address.
         others = (text for text in reversed(chain) if not self._is_proxy(text))
-        client = _read_address(next(others, ""))
+        client = read_address(next(others, ""))
         return {**scope, "client": (str(client) if client else peer, 0)}
 
     def _is_proxy(self, text: str) -> bool:
-        address = _read_address(text)
+        address = read_address(text)
         return any(address in network for network in self.proxies or () if address is not None)
-
-
-def _read_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the address of an entry, such as 10.0.0.5, 10.0.0.5:443 or [fd00::1]:443; None if it is none."""
-    text = text.strip()
-    if text.startswith("["):
-        text = text[1:].partition("]")[0]
-    elif text.count(":") == 1:
-        text = text.partition(":")[0]
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return None
-    # A socket of both families names an IPv4 peer ::ffff:10.0.0.5.
-    return getattr(address, "ipv4_mapped", None) or address
 
 
 def forwarded_headers_arguments(proxies: str) -> dict[str, Any]:

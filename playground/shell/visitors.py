@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv6Network, ip_address
+import os
+from collections.abc import Mapping
+from ipaddress import IPv6Network
 from typing import Any
 
 from gradio.context import LocalContext
 
 from engine.run.visitor import NO_VISITOR, VISITOR, Visitor
 from engine.settings import SETTINGS
+from playground.shell.addresses import read_address
 
 VISITOR_HEADER = "x-visitor"
 """Request header with the visitor's id. A form on another site cannot send a custom header."""
@@ -34,7 +37,7 @@ def visitor_from_request(request: Any) -> Visitor:
     if request is None:
         return NO_VISITOR
     host = getattr(getattr(request, "client", None), "host", None) or ""
-    forwarded = dict(request.headers).get("x-forwarded-for", "")
+    forwarded = _forwarded_for(dict(request.headers))
     session = str(getattr(request, "session_hash", "") or "")
     return Visitor(visitor_address(str(host), str(forwarded), SETTINGS.public), session)
 
@@ -42,7 +45,12 @@ def visitor_from_request(request: Any) -> Visitor:
 def request_address(request: Any) -> str:
     """Return the visitor address of a Starlette request, see ``visitor_address``."""
     host = request.client.host if request.client else ""
-    return visitor_address(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
+    return visitor_address(host, _forwarded_for(request.headers), SETTINGS.public)
+
+
+def _forwarded_for(headers: Mapping[str, str]) -> str:
+    # Elsewhere the server has read the header, which may name proxies with public addresses.
+    return headers.get("x-forwarded-for", "") if os.environ.get("SPACE_ID") else ""
 
 
 def visitor_address(host: str, forwarded: str, public: bool) -> str:
@@ -50,25 +58,21 @@ def visitor_address(host: str, forwarded: str, public: bool) -> str:
 
     Args:
         host: Peer address of the connection; on a Space one of the platform's machines.
-        forwarded: The X-Forwarded-For header. A client can put anything at its start, and every
+        forwarded: The X-Forwarded-For header on a Space, else "". A client can put anything at its start, and every
             proxy appends to its end, so the last public address is the trustworthy one.
-        public: Whether this is a Space.
+        public: Whether strangers use this deployment.
     """
     if public:
-        for text in (*reversed(forwarded.split(",")), host):
-            found = _parse_address(text)
-            if found is not None and found.is_global:
+        for text in reversed(forwarded.split(",")):
+            found = read_address(text)
+            if found is None:  # a visitor may have written what comes before it
+                break
+            if found.is_global:
                 return _group_address(found)
-        return host
-    found = _parse_address(host)
+    found = read_address(host)
+    if public:
+        return _group_address(found) if found is not None and found.is_global else host
     return "" if found is None or found.is_loopback else _group_address(found)
-
-
-def _parse_address(text: str) -> Any:
-    try:
-        return ip_address(text.strip())
-    except ValueError:
-        return None
 
 
 def _group_address(address: Any) -> str:

@@ -6,8 +6,11 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from starlette.requests import Request
 
+from engine.settings import Settings
 from playground.server.proxies import ForwardedHeaders, read_proxies
+from playground.shell import visitors
 
 
 async def _forwarded(peer, headers, proxies):
@@ -68,3 +71,15 @@ def test_a_proxy_that_is_no_address_is_refused_at_the_start():
         ValueError, match="PLAYGROUND_PROXIES = 'the-proxy' is not allowed: it must"
     ):
         read_proxies("10.0.0.1 the-proxy")
+
+
+@pytest.mark.parametrize(("space", "address"), [("", "1.1.1.1"), ("someone/space", "8.8.8.8")])
+def test_what_a_proxy_said_is_read_a_second_time_on_a_space_alone(space, address, monkeypatch):
+    monkeypatch.setenv("SPACE_ID", space)
+    monkeypatch.setattr(visitors, "SETTINGS", Settings(public=True))
+    scope = {
+        "type": "http",
+        "client": ("1.1.1.1", 0),
+        "headers": [(b"x-forwarded-for", b"1.1.1.1, 8.8.8.8")],
+    }
+    assert visitors.request_address(Request(scope)) == address

@@ -354,6 +354,13 @@ def test_uploads_have_little_room_and_go_by_themselves(tmp_path):
         ("8.8.4.4", "", True, "8.8.4.4"),
         ("127.0.0.1", "", True, "127.0.0.1"),
         ("", "", False, ""),
+        ("::ffff:127.0.0.1", "", False, ""),
+        ("::ffff:192.0.2.7", "", False, "192.0.2.7"),
+        ("::ffff:8.8.4.4", "", True, "8.8.4.4"),
+        ("10.16.3.80", "1.1.1.1, 8.8.8.8:443", True, "8.8.8.8"),
+        ("10.16.3.80", "1.1.1.1, [2001:4860:4860:1::5]:443", True, "2001:4860:4860:1::"),
+        ("10.16.3.80", "1.1.1.1, unknown", True, "10.16.3.80"),
+        ("10.16.3.80", "1.1.1.1, unknown, 10.0.0.2", True, "10.16.3.80"),
     ],
 )
 def test_an_address_is_what_the_nearest_proxy_saw(host, forwarded, public, address):
