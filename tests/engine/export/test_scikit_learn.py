@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+import pytest
+
 from engine import DecodeRequest
 from engine.export import verify as checks
 from engine.export.plan import plan_export
 from engine.export.script import IDS_PREFIX, script_text
 from engine.export.short_script import short_code
 from tests.helpers.drafting import install_scikit_learn
+from tests.helpers.exported import written
 from tests.helpers.runs import finished
 
 
@@ -29,6 +34,34 @@ def test_scikit_learn_changes_no_token_of_exported_drafting(monkeypatch, capsys)
         tokens_of(code.replace(fixed, fixed.replace("False", "True"))) != run.outputs[0].token_ids
     ), "it could not fail"
     assert fixed in short_code(plan_export(run))
+
+
+SAMPLED = {"do_sample": True, "top_k": 0}
+ADAPTIVE = {"assistant_confidence_schedule": "adaptive"}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("strategy", "params"),
+    [
+        *product(("speculative", "early_exit", "universal_assisted"), ({}, SAMPLED)),
+        ("speculative", ADAPTIVE),
+        ("speculative", SAMPLED | ADAPTIVE),
+    ],
+)
+def test_no_exported_drafting_depends_on_scikit_learn(
+    strategy, params, monkeypatch, capsys, tmp_path
+):
+    more = {"assistant_early_exit": 2} if strategy == "early_exit" else {}
+    params = {"max_new_tokens": 14, **params, **more}
+    run = finished(DecodeRequest(strategy, "storyteller", "Once upon", params=params, seed=1))
+    path = written(run, tmp_path / "out")
+    for installed in (False, True):
+        if installed:
+            install_scikit_learn(monkeypatch)
+        exec(compile(path.read_text(), path, "exec"), {"__file__": str(path)})
+        said = capsys.readouterr().out
+        assert tuple(checks.parse_printed_ids(said)[0]) == run.outputs[0].token_ids, installed
 
 
 def test_drafting_code_is_checked_with_and_without_scikit_learn(monkeypatch):
