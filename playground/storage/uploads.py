@@ -57,10 +57,21 @@ class UploadFolder:
 
 
 def _create_folder() -> TemporaryFolder:
-    """Create the folder below GRADIO_TEMP_DIR, whose other files are the owner's and stay."""
-    parent = Path(os.environ.get("GRADIO_TEMP_DIR") or tempfile.gettempdir()).absolute()
-    parent.mkdir(parents=True, exist_ok=True)
-    return TemporaryFolder("uploads", parent)
+    """Create the folder below GRADIO_TEMP_DIR, whose other files are the owner's and stay.
+
+    Raises:
+        ValueError: the setting names no folder that can be written; the message says so.
+    """
+    given = os.environ.get("GRADIO_TEMP_DIR", "")
+    parent = Path(given if given.strip() else tempfile.gettempdir()).absolute()
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        return TemporaryFolder("uploads", parent)
+    except OSError as error:
+        raise ValueError(
+            f"GRADIO_TEMP_DIR = {given!r} is not allowed: it must be a folder that can be written"
+            f" ({type(error).__name__})"
+        ) from None
 
 
 OWN_FOLDER = _create_folder()

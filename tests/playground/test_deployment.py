@@ -80,13 +80,27 @@ def test_the_owners_files_in_the_upload_folder_stay_and_those_of_a_killed_server
     assert [path.name for path in there.iterdir()] == ["years"]
 
 
-def test_an_empty_upload_folder_setting_is_not_the_working_folder(monkeypatch, tmp_path):
+def _create_upload_folder() -> subprocess.CompletedProcess[str]:
     code = "from playground.storage.uploads import UPLOADS; print(UPLOADS.folder)"
-    monkeypatch.setenv("GRADIO_TEMP_DIR", "")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    run = subprocess.run(
-        [sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True, text=True
+    return subprocess.run(
+        [sys.executable, "-c", code], check=False, cwd=ROOT, capture_output=True, text=True
     )
+
+
+def test_an_upload_folder_setting_that_is_a_file_is_refused_at_the_start(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "file"))
+    said = _create_upload_folder().stderr.strip().splitlines()[-1]
+    assert said.endswith("it must be a folder that can be written (FileExistsError)"), said
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("given", ["", "  "])
+def test_an_empty_upload_folder_setting_is_not_the_working_folder(given, monkeypatch, tmp_path):
+    monkeypatch.setenv("GRADIO_TEMP_DIR", given)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    run = _create_upload_folder()
+    assert run.returncode == 0, run.stderr
     folder = Path(run.stdout.strip())
     assert folder.parent == tmp_path
     assert list(tmp_path.iterdir()) == []
