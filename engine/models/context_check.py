@@ -10,8 +10,6 @@ from engine.errors import ModelError
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
 
-_POSITION_TABLES = ("embed_positions", "position_embeddings")
-
 
 def table_positions(loaded: LoadedModel) -> int | None:
     """Return how many tokens an encoder can read, and its decoder, with its start token, write.
@@ -23,10 +21,8 @@ def table_positions(loaded: LoadedModel) -> int | None:
         return None
     from engine.models.capabilities import position_count
 
-    parts = (loaded.model.get_encoder(), loaded.model.get_decoder())
-    tables = (getattr(part, name, None) for part in parts for name in _POSITION_TABLES)
-    found = any(hasattr(table, "num_embeddings") for table in tables)
-    return position_count(loaded.model) if found else None
+    table = getattr(loaded.model.get_encoder(), "embed_positions", None)
+    return position_count(loaded.model) if hasattr(table, "num_embeddings") else None
 
 
 def check_fits_context(loaded: LoadedModel, ids: Iterable[int], length: int) -> None:

@@ -178,7 +178,7 @@ def find_odd_field(
     return None
 
 
-def odd_field_error(file: str, name: str, value: object, error: Exception) -> ModelError:
+def odd_field_error(file: str, name: str, value: object, error: BaseException) -> ModelError:
     """Return the error for a field of a model's configuration that transformers cannot use."""
     return ModelError(
         "The model's {file} has {key} = {value}, which transformers cannot use ({kind}).",
