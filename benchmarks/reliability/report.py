@@ -23,7 +23,7 @@ Each part says when and at which commit it was measured. One with an older commi
 _FOOT = """## Inputs like those that once failed
 
 Tried by hand on 2026-11-26 (the first nine rows, at commit 395148ac) and on 2026-11-27 (the others, at commit
-029ef2b51426), on two busy cores: new inputs of each kind that had once failed. None ended in an internal error. Right
+2e12ab96b826), on two busy cores: new inputs of each kind that had once failed. None ended in an internal error. Right
 means that it ran as it should or was refused in one sentence and, for what would cost much, took less than 100 MB. Rows
 with a star compare tokens with those of a fresh model, of plain decoding or of `generate()`.
 
