@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.analysis.dial_map.build import map_dial
+    from engine.analysis.dial_map.grid import map_two_dials
     from engine.analysis.tune.read_plan import load_plan, read_plan
     from engine.analysis.tune.run_table import run_table
     from engine.analysis.tune.table import Table
@@ -27,6 +28,7 @@ __all__ = [
     "load",
     "load_plan",
     "map_dial",
+    "map_two_dials",
     "read_plan",
     "run_table",
 ]
@@ -40,6 +42,7 @@ _HOMES = {
     "decode_prompts": "engine.serving.prompt_batch",
     "load": "engine.models.loading",
     "map_dial": "engine.analysis.dial_map.build",
+    "map_two_dials": "engine.analysis.dial_map.grid",
     "Table": "engine.analysis.tune.table",
     "load_plan": "engine.analysis.tune.read_plan",
     "read_plan": "engine.analysis.tune.read_plan",

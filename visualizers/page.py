@@ -20,10 +20,12 @@ from engine.glossary import glossary_texts
 from engine.messages import add_templates
 from engine.processors import filter_titles
 from engine.trace import json_io
+from engine.trace.dial_grid import DialGrid
 from engine.trace.dial_map import DialMap
 from engine.trace.records import Trace
 from visualizers import VISUALS, list_visuals, summarize_trace
 from visualizers.bundle import bundle_modules, read_modules
+from visualizers.dial_map.grid_summary import dial_grid_with_view
 from visualizers.dial_map.summary import dial_map_with_view
 
 VISUALIZERS_FOLDER = Path(__file__).resolve().parent
@@ -82,6 +84,7 @@ def page(
     *,
     dark: bool | None = False,
     dial_maps: Iterable[DialMap] = (),
+    dial_grid: DialGrid | None = None,
     selected: int | None = None,
 ) -> Page:
     """Return the page of a run.
@@ -90,11 +93,13 @@ def page(
         trace: a trace from ``decode`` or ``engine.trace.json_io.load``.
         dark: True for a dark theme, None for that of the notebook around the page.
         dial_maps: maps of the run's dials, from ``map_dial``, to show as well.
+        dial_grid: with them, a map of two of its dials, from ``map_two_dials``.
         selected: index of the step to show first; None for the last one.
     """
     maps = {one.dial: dial_map_with_view(one) for one in dial_maps}
+    grid = {} if dial_grid is None else {"grid": dial_grid_with_view(dial_grid)}
     pictures = (*list_visuals(trace), *(("dial_map",) if maps else ()))
-    about = {"maps": maps} if maps else {}
+    about = {"maps": maps, **grid} if maps else {}
     if selected is not None:
         about |= {"selected": selected}
     data = {

@@ -1,4 +1,4 @@
-"""The command ``schema``: prints the JSON Schema of a trace or of a dial map."""
+"""The command ``schema``: prints the JSON Schema of a trace or of a map of dials."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import sys
 
 from engine.cli.argument_values import Commands
+from engine.trace.dial_grid_json import dial_grid_schema
 from engine.trace.dial_map_json import dial_map_schema
 from engine.trace.schema import trace_schema
 
@@ -22,9 +23,17 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--dial-map", action="store_true", help="print the schema of a dial map instead"
     )
+    command.add_argument(
+        "--dial-grid", action="store_true", help="print the schema of a map of two dials instead"
+    )
     command.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    schema = dial_map_schema() if arguments.dial_map else trace_schema(columns=arguments.columns)
+    if arguments.dial_grid:
+        schema = dial_grid_schema()
+    elif arguments.dial_map:
+        schema = dial_map_schema()
+    else:
+        schema = trace_schema(columns=arguments.columns)
     sys.stdout.write(json.dumps(schema, indent=1) + "\n")

@@ -27,7 +27,7 @@ from visualizers.dial_map.summary import dial_map_view
 
 ACTIONS = ("dial_map",)
 # A question holds a thread while it waits, so few are taken at once; the page asks again later.
-_KIND = JobKind("dial_map", slots=2, wait_s=0.2, latest_only=True)
+MAP_JOBS = JobKind("dial_map", slots=2, wait_s=0.2, latest_only=True)
 _MAX_MAPS = 64
 _MAX_STORED_CHARS = 1_000_000
 """Longest map that the journal stores; it removes the oldest maps and runs beyond its own limit."""
@@ -63,7 +63,7 @@ def act(payload: Mapping[str, Any]) -> dict[str, Any]:
         if header.strategy != "sampling":
             raise ParameterError("dial", dial, "it must be a dial of a sampled run")
         try:
-            with JOBS.run(_KIND, payload.get("press")) as job:
+            with JOBS.run(MAP_JOBS, payload.get("press")) as job:
                 request = request_from_trace(header)
                 maps = map_slider(request, str(dial), cancelled=job.cancelled, background=True)
                 found = next((one for one in maps if one.complete), None)

@@ -15,6 +15,7 @@ from playground.forms.links import open_link
 from playground.forms.visitor_media import VISITOR_FIELD, hide_foreign_media
 from playground.inspect import (
     chat_preview,
+    dial_grid,
     dial_map,
     draft_models,
     generate_outputs,
@@ -55,6 +56,7 @@ _QUESTION_MODULES = (
     what_if,
     why,
     dial_map,
+    dial_grid,
     tune_plan,
 )
 """Modules that answer further actions. Each has ``ACTIONS`` and ``act(payload)``."""

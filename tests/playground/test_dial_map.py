@@ -79,7 +79,7 @@ def test_a_map_that_is_too_long_is_only_in_memory(run, monkeypatch, tmp_path):
 
 
 def test_a_page_asks_later_while_others_are_computed(run, monkeypatch):
-    with JOBS.run(dial_map._KIND), JOBS.run(dial_map._KIND):
+    with JOBS.run(dial_map.MAP_JOBS), JOBS.run(dial_map.MAP_JOBS):
         assert ask() == {"later": True}
 
 

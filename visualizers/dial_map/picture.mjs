@@ -19,7 +19,7 @@ const DEEPEST_SHARE = 62;
 /**
  * Place of a value of the dial on a picture of some width.
  * @drawing
- * @param {DialMap} map
+ * @param {Pick<DialMap, "low" | "high">} map
  * @param {number} width
  */
 export const createPlacing =
@@ -30,7 +30,7 @@ export const createPlacing =
 /**
  * The value of the dial at a place of the picture.
  * @drawing
- * @param {DialMap} map
+ * @param {Pick<DialMap, "low" | "high">} map
  * @param {number} share from 0 to 1
  */
 export const valueAt = ({ low, high }, share) =>
@@ -89,7 +89,7 @@ export function drawCells(map, width) {
 /**
  * Draw the values at the ends of the dial and between them.
  * @drawing
- * @param {DialMap} map
+ * @param {Pick<DialMap, "low" | "high">} map
  * @param {number} width
  */
 export function drawAxis(map, width) {

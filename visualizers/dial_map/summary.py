@@ -10,6 +10,10 @@ from engine.statistics.metrics import perplexity_from_logprobs, repetition_metri
 from engine.trace.dial_map import DialInterval, DialMap
 from engine.trace.dial_map_json import dial_map_to_dict
 
+_GRID_TOKENS = 24
+_TWO_DIALS = 6.0
+"""Seconds of a map of two dials over those of one dial with as many tokens, about; texts, and so the
+work, grow with the square of the tokens."""
 Word = tuple[tuple[int, ...], str, int]
 """The token ids of a text up to the end of a word, the word, and the lowest rank of its tokens."""
 
@@ -25,7 +29,7 @@ def dial_map_view(found: DialMap) -> dict[str, Any]:
     ``edges`` are the ends of the intervals, from low to high; between two stops, an edge is in the
     middle. ``cells`` are lists of row, first interval, last interval, word and rank, where equal
     beginnings of texts share a cell. ``figures`` are those of each interval's text, as in the
-    metrics of a run.
+    metrics of a run. ``two_dials_s`` are the seconds that a map of two dials takes, about.
     """
     words = [list(_split_words(one, found)) for one in found.intervals]
     rows = max((len(own) for own in words), default=0)
@@ -34,7 +38,8 @@ def dial_map_view(found: DialMap) -> dict[str, Any]:
         "edges": [found.low, *middles, found.high],
         "rows": rows,
         "cells": [cell for row in range(rows) for cell in _merge_row(words, row)],
-        "figures": [_text_figures(one) for one in found.intervals],
+        "figures": [text_figures(one.token_ids, one.logprobs) for one in found.intervals],
+        "two_dials_s": round(_TWO_DIALS * found.seconds * (_GRID_TOKENS / found.steps) ** 2, 1),
     }
 
 
@@ -66,11 +71,12 @@ def _merge_row(words: Sequence[Sequence[Word]], row: int) -> Iterator[list[Any]]
         yield cell
 
 
-def _text_figures(interval: DialInterval) -> dict[str, float]:
-    repeated = repetition_metrics(interval.token_ids)
+def text_figures(token_ids: Sequence[int], logprobs: Sequence[float]) -> dict[str, float]:
+    """Return the figures of a text with the log-probabilities of its tokens, in nats."""
+    repeated = repetition_metrics(token_ids)
     return {
-        "perplexity": round(perplexity_from_logprobs(interval.logprobs), 6),
+        "perplexity": round(perplexity_from_logprobs(logprobs), 6),
         "rep_3": round(repeated["rep_3"], 6),
         "distinct_2": round(repeated["distinct_2"], 6),
-        "tokens": len(interval.token_ids),
+        "tokens": len(token_ids),
     }

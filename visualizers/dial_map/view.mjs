@@ -12,6 +12,7 @@ import {
   toCssLength,
 } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
+import { DialGridPart } from "./grid.mjs";
 import { captionTexts, countShared, findPlace, isKnown } from "./intervals.mjs";
 import { createPlacing, drawAxis, drawCells, drawFigure, valueAt } from "./picture.mjs";
 
@@ -72,8 +73,10 @@ class DialMapView {
     const table = createButton(tr("Texts (.csv)"), () => this.#saveTable());
     this.picture = el("div", { class: "di-picture" }, this.box, this.axis);
     this.acts = el("div", { class: "dp-row di-acts" }, this.use, table);
+    this.grid = new DialGridPart(ctx, dialTitle);
     root.append(
       ...[this.dials, this.say, this.picture, this.caption, this.text, this.figures, this.acts],
+      this.grid.root,
     );
     new ResizeObserver(([{ contentRect }]) => {
       const width = Math.round(contentRect.width);
@@ -91,6 +94,9 @@ class DialMapView {
     const map = maps[chosen] ?? Object.values(maps)[0] ?? null;
     this.#listDials(Object.keys(maps), map);
     if (map !== this.#map) this.#open(map);
+    this.grid.update(run);
+    // Where the run has no map of one dial, it has none of two.
+    this.grid.root.hidden ||= !map;
   }
 
   /** @param {DialMap | null} map */

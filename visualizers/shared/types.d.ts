@@ -140,6 +140,8 @@ declare global {
     maps?: Record<string, import("../dial_map/intervals.mjs").DialMap>;
     /** What its grammar made of the model's choice, where that was computed. */
     grammar_texts?: import("../grammar/texts.mjs").GrammarTexts;
+    /** The map of two of its dials. */
+    grid?: import("../dial_map/grid_picture.mjs").DialGrid;
     /** Of a recorded run: the whole of it. */
     source?: Recorded;
     /** Texts of tokens that the record lacks, from an answer of the server. */
@@ -220,6 +222,8 @@ declare global {
     fork: ((choice: Fork) => void) | null;
     /** Where there is a form: set a dial to a value. */
     turn?: ((dial: string, value: number) => void) | null;
+    /** Where a server can be asked: the map of two dials of a run; `fetch` returns why there is none. */
+    grids?: { fetch: (run: Run) => Promise<string>, stop: () => void } | null;
     /** Where a server can be asked: why a token was taken, or why not. */
     ask?: ((question: Asked) => void) | null;
   }

@@ -14,7 +14,7 @@ import { PAGE_VIEWS, VIEWS } from "./views.mjs";
  * @param {Recorded} given.recorded
  * @param {string[]} given.visuals
  * @param {boolean | null} given.dark null for the colours around the page's frame
- * @param {{ shows?: string, changed?: [string, string][], selected?: number, maps?: Run["maps"], grammar_texts?: Run["grammar_texts"] }} [given.about]
+ * @param {{ shows?: string, changed?: [string, string][], selected?: number, maps?: Run["maps"], grid?: Run["grid"], grammar_texts?: Run["grammar_texts"] }} [given.about]
  *   details that are not part of the trace
  */
 export function open({ recorded, visuals, dark, about = {} }) {

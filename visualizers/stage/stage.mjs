@@ -38,6 +38,7 @@ const PANELS_BY_PLACE = { answers: "doors", drawer: "deeper" };
  * @property {string[]} [unfolded] those of them that are in the column wherever they usually are
  * @property {() => void} [again] runs it again
  * @property {(dial: string, value: number) => void} [turn] sets a dial of its form
+ * @property {Context["grids"]} [grids] fetches a map of two dials
  */
 
 /** @typedef {ReturnType<typeof createStageParts>} StageParts */
@@ -121,6 +122,7 @@ export class Stages {
       preview: null,
       again: options.again ?? null,
       turn: options.turn ?? null,
+      grids: options.grids ?? null,
       select: (...given) => this.#selectStep(stage, ...given),
       cover: (cover) => this.#setCover(stage, cover),
       open: parts.open,

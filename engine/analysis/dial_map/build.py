@@ -53,8 +53,8 @@ _SLIDER_TEXTS = 96
 
 
 @dataclasses.dataclass(frozen=True)
-class _Plan:
-    """What a map is about."""
+class Plan:
+    """What a map is about; ``second`` is another dial with its values, one for each row of texts."""
 
     run: Prepared
     dial: str
@@ -62,6 +62,8 @@ class _Plan:
     high: float
     ticks: Ticks
     reason: str
+    second: str = ""
+    values: tuple[float, ...] = ()
 
 
 def map_dial(
@@ -100,12 +102,13 @@ def map_dial(
     """
     cancelled = cancelled or threading.Event()
     try:
-        plan = _plan_map(request, dial, low, high, stops, ModelLoader(cancelled, tell))
+        plan = plan_map(request, dial, low, high, stops, ModelLoader(cancelled, tell))
         if isinstance(max_texts, bool) or not 1 <= max_texts <= MAX_TEXTS:
             allowed = Message("it must be a whole number from 1 to {most}", most=MAX_TEXTS)
             raise ParameterError("max_texts", max_texts, allowed)
-        mapper = _create_mapper(plan, max_texts, cancelled)
-        yield from _advance_map(plan, mapper, tell, background=background)
+        mapper = create_mapper(plan, max_texts, cancelled)
+        for seconds in advance_mapper(plan, mapper, tell, background=background):
+            yield _to_map(plan, mapper, seconds)
     except Cancelled:
         return
 
@@ -131,9 +134,14 @@ def map_slider(
     )
 
 
-def _advance_map(
-    plan: _Plan, mapper: Mapper, tell: EventCallback, *, background: bool
-) -> Iterator[DialMap]:
+def advance_mapper(
+    plan: Plan, mapper: Mapper, tell: EventCallback, *, background: bool
+) -> Iterator[float]:
+    """Yield the seconds of computing so far after each step; each step waits in the queue.
+
+    Raises:
+        EngineError: a step failed, or the time limit for runs has passed.
+    """
     loaded, seconds = plan.run.target, 0.0
     while not mapper.is_complete:
         if background:
@@ -147,18 +155,18 @@ def _advance_map(
             seconds += time.perf_counter() - began
         if seconds > SETTINGS.max_runtime_s:
             raise time_limit_error(SETTINGS.max_runtime_s)
-        yield _to_map(plan, mapper, seconds)
+        yield seconds
 
 
-def _plan_map(
+def plan_map(
     request: DecodeRequest,
     dial: object,
     low: object,
     high: object,
     stops: Sequence[float] | None,
     load: ModelLoader,
-) -> _Plan:
-    """Return the checked and prepared request.
+) -> Plan:
+    """Return the checked and prepared request; the arguments are those of ``map_dial``.
 
     Raises:
         EngineError: the request has no map.
@@ -177,7 +185,7 @@ def _plan_map(
     if (context := run.target.context_length) is not None and len(run.prompt_ids) >= context:
         raise ParameterError("prompt", len(run.prompt_ids), "the context leaves no tokens")
     values = ticks.stops or (float(str(low)), float(str(high)))
-    return _Plan(run, dial, values[0], values[-1], ticks, reason)
+    return Plan(run, dial, values[0], values[-1], ticks, reason)
 
 
 def _refuse_settings(checked: CheckedRequest) -> None:
@@ -241,10 +249,17 @@ def _refuse_model(run: Prepared) -> None:
         )
 
 
-def _create_mapper(plan: _Plan, max_texts: int, cancelled: threading.Event) -> Mapper:
+def create_mapper(
+    plan: Plan, max_texts: int, cancelled: threading.Event, length: int = MAX_TOKENS
+) -> Mapper:
+    """Return what grows the texts of a plan, before its first step; texts have at most ``length`` tokens."""
     run = plan.run
+    dials = {plan.dial: (plan.low, plan.high)}
+    if plan.second:
+        dials[plan.second] = (min(plan.values), max(plan.values))
     # At its neutral value generate() leaves a filter out.
-    config = dataclasses.replace(run.config, **{plan.dial: _active_value(plan)})
+    active = {dial: _active_value(dial, *ends) for dial, ends in dials.items()}
+    config = dataclasses.replace(run.config, **active)
     # A filter that is on may have texts that become ids only then.
     fitted = fit_to_model(dataclasses.replace(run.checked, config=config), run.target)
     forward, processors, _ = capture_loop(run, fitted.config)
@@ -255,28 +270,29 @@ def _create_mapper(plan: _Plan, max_texts: int, cancelled: threading.Event) -> M
             margin = run_in_thread(partial(slots.measure_margin, run.target))
     return Mapper(
         SinglePasses(forward, prompt) if margin is None else BatchedPasses(forward, prompt, margin),
-        Decider(processors, plan.dial),
+        Decider(processors, tuple(dials)),
         plan.ticks,
         seed=run.request.seed,
         eos_token_ids=run.config.eos_token_id or run.target.eos_token_ids,
-        length=min(MAX_TOKENS, run.config.max_new_tokens),
+        length=min(length, run.config.max_new_tokens),
         max_new_tokens=run.config.max_new_tokens,
         max_texts=max_texts,
         decide_all=bool(plan.reason),
         cancelled=cancelled,
+        second=plan.values,
     )
 
 
-def _active_value(plan: _Plan) -> Any:
-    """Return a value of the dial at which generate() builds its filter."""
-    if plan.dial == "top_k":
-        return max(1, int(plan.high))
-    off = FILTERS[processor_name(plan.dial)].off
-    middle, quarter = ((plan.low + plan.high) / 2, plan.low + (plan.high - plan.low) / 4)
+def _active_value(dial: str, low: float, high: float) -> Any:
+    """Return a value of a dial at which generate() builds its filter."""
+    if dial == "top_k":
+        return max(1, int(high))
+    off = FILTERS[processor_name(dial)].off
+    middle, quarter = ((low + high) / 2, low + (high - low) / 4)
     return quarter if middle == off else middle
 
 
-def _to_map(plan: _Plan, mapper: Mapper, seconds: float) -> DialMap:
+def _to_map(plan: Plan, mapper: Mapper, seconds: float) -> DialMap:
     run, loaded = plan.run, plan.run.target
     leaves = mapper.leaves
     pieces = loaded.pieces.of({i for leaf in leaves for i in leaf.ids} | set(run.prompt_ids))
@@ -305,7 +321,7 @@ def _to_map(plan: _Plan, mapper: Mapper, seconds: float) -> DialMap:
         decisions=mapper.decider.count,
         decided_alone=mapper.decided_alone,
         seconds=round_decimals(seconds),
-        notes=_format_notes(run, leaves),
+        notes=format_notes(run, leaves),
     )
 
 
@@ -324,10 +340,13 @@ def _to_interval(ticks: Ticks, leaf: Leaf, change: int | None, loaded: LoadedMod
     )
 
 
-def _format_notes(run: Prepared, leaves: Sequence[Leaf]) -> tuple[str, ...]:
+def format_notes(
+    run: Prepared, leaves: Sequence[Leaf], length: int = MAX_TOKENS
+) -> tuple[str, ...]:
+    """Return what a reader must know of a map whose texts have at most ``length`` tokens."""
     notes = list(run.checked.notes)
-    if run.config.max_new_tokens > MAX_TOKENS:
-        notes.append(Message("The map shows the first {n} tokens of each text.", n=MAX_TOKENS))
+    if run.config.max_new_tokens > length:
+        notes.append(Message("The map shows the first {n} tokens of each text.", n=length))
     lost = sum(leaf.end == "not_followed" for leaf in leaves)
     if lost:
         notes.append(

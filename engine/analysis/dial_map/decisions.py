@@ -1,6 +1,6 @@
 """Decides a step for many values of a dial at once, with transformers' own processors.
 
-The dial's processor gets a column of values where it expects a number, so that its float32
+A dial's processor gets a column of values where it expects a number, so that its float32
 arithmetic is that of a real run. The processors before it see one text at a time, as in a run.
 """
 
@@ -72,7 +72,7 @@ class TextScores:
     Attributes:
         ids: (texts, length) prompt and text so far.
         logits: (texts, vocab) float32.
-        stages: name and (texts, vocab) output of each processor before the dial's.
+        stages: name and (texts, vocab) output of each processor before the first dial's.
         noise: (1, vocab) noise of the draw, the same for every text.
         margin: nats by which logits may differ from those of a run; 0 if they are exact.
     """
@@ -88,18 +88,19 @@ class Decider:
     """Decides tokens for pairs of a text and a value of the dial.
 
     Args:
-        processors: of the run, in order; that of the dial is among them.
-        dial: the parameter.
+        processors: of the run, in order; those of the dials are among them.
+        dials: the parameters, one or two.
 
     Attributes:
         processors: in order, with the numbers of a run.
         count: decisions so far.
     """
 
-    def __init__(self, processors: Sequence[Any], dial: str) -> None:
-        self.processors, self.dial, self.count = list(processors), dial, 0
+    def __init__(self, processors: Sequence[Any], dials: Sequence[str]) -> None:
+        self.processors, self.dials, self.count = list(processors), tuple(dials), 0
         names = [display_name(one) for one in processors]
-        self._place = names.index(processor_name(dial))
+        self._places = [names.index(processor_name(dial)) for dial in dials]
+        self._place = min(self._places)
         for one in processors:
             if getattr(one, "prompt_ignore_length", None) is not None:
                 one.prompt_ignore_length = None  # a count per row; the texts have no padding
@@ -107,7 +108,7 @@ class Decider:
     def prepare_step(
         self, ids: torch.Tensor, logits: torch.Tensor, noise: torch.Tensor, margin: float
     ) -> TextScores:
-        """Run the processors before the dial's on each text; see ``TextScores``."""
+        """Run the processors before the first dial's on each text; see ``TextScores``."""
         step = TextScores(ids, logits, [], noise, margin)
         rows = [self._fixed_stages(ids[i : i + 1], logits[i : i + 1]) for i in range(len(ids))]
         for same in zip(*rows, strict=True):
@@ -127,14 +128,14 @@ class Decider:
         return run_processors(self.processors[: self._place], ids, logits)[1]
 
     def decide(
-        self, step: TextScores, rows: Sequence[int], values: Sequence[float], *, check: bool
+        self, step: TextScores, rows: Sequence[int], *values: Sequence[float], check: bool
     ) -> tuple[list[int], list[bool]]:
-        """Return the token of each pair, and whether it is uncertain.
+        """Return the token of each pair of a text and values, and whether it is uncertain.
 
         Args:
             step: see ``prepare_step``.
             rows: the text of each pair.
-            values: the value of the dial of each pair.
+            values: for each dial, its value of each pair.
             check: whether to look for uncertain tokens at all.
         """
         tokens: list[int] = []
@@ -142,18 +143,20 @@ class Decider:
         size = max(1, min(128, _MAX_ELEMENTS // step.logits.shape[-1]))
         for at in range(0, len(rows), size):
             part = slice(at, at + size)
-            found, unsure = self._decide_batch(step, rows[part], values[part], check)
+            own = [one[part] for one in values]
+            found, unsure = self._decide_batch(step, rows[part], own, check)
             tokens += found
             uncertain += unsure
         self.count += len(rows)
         return tokens, uncertain
 
     def _decide_batch(
-        self, step: TextScores, rows: Sequence[int], values: Sequence[float], check: bool
+        self, step: TextScores, rows: Sequence[int], values: Sequence[Sequence[float]], check: bool
     ) -> tuple[list[int], list[bool]]:
         where = torch.tensor(rows)
         late = list(self.processors[self._place :])
-        late[0] = with_column(late[0], self.dial, values)
+        for dial, place, own in zip(self.dials, self._places, values, strict=True):
+            late[place - self._place] = with_column(self.processors[place], dial, own)
         before = step.stages[-1][1] if step.stages else step.logits
         scores, stages = run_processors(late, step.ids[where], before[where])
         # torch.multinomial(p, 1) is argmax(p / e) with exponential noise e.

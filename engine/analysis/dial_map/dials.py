@@ -36,6 +36,8 @@ _PENALTIES = ("repetition_penalty", "dry_multiplier")
 """They change the order of the tokens."""
 DIALS = ("temperature", *_PREFIX_FILTERS, *_OWN_ORDER_FILTERS, *_PENALTIES)
 """Parameters of sampling that can be the dial of a map."""
+SECOND_DIALS = ("temperature", "top_k", "top_p", "min_p")
+"""Parameters of which two can be the dials of a map together: with one of them fixed, the other is proven."""
 MAX_STOPS = 400
 EDGE_WIDTH = 1e-3
 """Relative distance from an edge within which a real run may write the text of the other side."""
@@ -136,7 +138,7 @@ def read_ticks(
     Raises:
         ParameterError: a value is out of range, or there are more than MAX_STOPS stops.
     """
-    checked_low, checked_high = (_check_value(dial, value) for value in (low, high))
+    checked_low, checked_high = (check_dial_value(dial, value) for value in (low, high))
     if not checked_low < checked_high:
         raise ParameterError(
             "low", low, Message("it must be below high = {high}", high=checked_high)
@@ -147,14 +149,19 @@ def read_ticks(
         # A value at the end of the range may switch the filter off, as typical_p = 1 does.
         ends = float32_bits(checked_low), float32_bits(checked_high)
         return Ticks(ends[0], ends[1] - (checked_high == _off_value(dial)))
-    values = tuple(_check_value(dial, value) for value in stops)
+    values = tuple(check_dial_value(dial, value) for value in stops)
     if not 2 <= len(values) <= MAX_STOPS or list(values) != sorted(set(values)):
         allowed = Message("it must be 2 to {most} ascending values", most=MAX_STOPS)
         raise ParameterError("stops", len(values), allowed)
     return Ticks(0, len(values) - 1, values)
 
 
-def _check_value(dial: str, value: object) -> float:
+def check_dial_value(dial: str, value: object) -> float:
+    """Return a value at which a map can have the dial.
+
+    Raises:
+        ParameterError: it is out of range, or switches the filter off.
+    """
     checked = params_of(SamplingConfig)[dial].check(dial, value)
     # 0 switches top-k off, and null other filters.
     if checked is None or (dial == "top_k" and checked < 1):

@@ -29,6 +29,7 @@ class Leaf:
         ranks: their ranks in the model's distribution, from 1.
         logprobs: their log-probabilities there, in nats.
         end: one of ``engine.trace.dial_map.ENDS``.
+        row: place of its value among those of a second dial.
     """
 
     first: int
@@ -37,6 +38,7 @@ class Leaf:
     ranks: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     end: str = ""
+    row: int = 0
 
 
 Part = tuple[int, int, int]
@@ -56,10 +58,11 @@ class Mapper:
         max_new_tokens: most tokens of a text of a run.
         max_texts: texts that are followed; the widest intervals are.
         decide_all: whether to decide every tick instead of bisecting.
+        second: values of a second dial, each with a row of texts; empty for one dial.
         cancelled: stops within one step when set.
 
     Attributes:
-        leaves: all texts so far, in order of the dial.
+        leaves: all texts so far, in order of the second dial's row, then of the dial.
         steps: number of steps done.
         decided_alone: steps of a text that were decided by passes alone.
     """
@@ -77,13 +80,17 @@ class Mapper:
         max_texts: int,
         decide_all: bool,
         cancelled: threading.Event,
+        second: Sequence[float] = (),
     ) -> None:
         self.passes, self.decider, self.ticks = passes, decider, ticks
         self.generator = torch.Generator().manual_seed(seed)
         self.eos_token_ids, self.length = frozenset(eos_token_ids), length
         self.max_new_tokens, self.max_texts = max_new_tokens, max_texts
         self.decide_all, self.cancelled = decide_all, cancelled
-        self.leaves = [Leaf(ticks.first, ticks.last)]
+        self.second = tuple(second)
+        self.leaves = [
+            Leaf(ticks.first, ticks.last, row=row) for row in range(max(1, len(self.second)))
+        ]
         self.steps = self.decided_alone = 0
         self._rows: dict[tuple[int, ...], int] = {(): 0}
 
@@ -114,7 +121,10 @@ class Mapper:
         grown = self._grow(step, live, rows, parts)
         self.steps += 1
         ended = [leaf for leaf in self.leaves if leaf.end]
-        self.leaves = sorted([*ended, *self._limit_texts(grown, len(ended))], key=lambda x: x.first)
+        # A text that is not followed costs nothing more, so it takes no other's place.
+        whole = sum(leaf.end != "not_followed" for leaf in ended)
+        kept = self._limit_texts(grown, whole)
+        self.leaves = sorted([*ended, *kept], key=lambda x: (x.row, x.first))
         self._branch([leaf for leaf in self.leaves if not leaf.end])
 
     def _split_leaves(
@@ -147,8 +157,10 @@ class Mapper:
         def decide(pairs: Sequence[tuple[int, int]], *, check: bool) -> None:
             self._check_cancelled()
             own = [rows[i] for i, _ in pairs]
-            values = [self.ticks.value(tick) for _, tick in pairs]
-            tokens, unsure = self.decider.decide(step, own, values, check=check)
+            values = [[self.ticks.value(tick) for _, tick in pairs]]
+            if self.second:
+                values.append([self.second[live[i].row] for i, _ in pairs])
+            tokens, unsure = self.decider.decide(step, own, *values, check=check)
             uncertain.update(row for row, doubt in zip(own, unsure, strict=True) if doubt)
             for (i, tick), token in zip(pairs, tokens, strict=True):
                 known[i][tick] = token
@@ -223,6 +235,7 @@ class Mapper:
                     (*leaf.ranks, rank),
                     (*leaf.logprobs, round_decimals(logprob)),
                     self._end_of(token),
+                    leaf.row,
                 )
             )
         return grown

@@ -37,7 +37,7 @@ export async function buildSavedPage(run, visuals) {
   const record = { trace: toTrace(run), shown: run.shown };
   const recorded = { ...record, templates: collectTemplates(record) };
   const dark = document.querySelector(".dark") !== null;
-  const { shows, changed, selected, maps, grammar_texts } = run;
-  const about = { shows, changed, selected, maps, grammar_texts };
+  const { shows, changed, selected, maps, grid, grammar_texts } = run;
+  const about = { shows, changed, selected, maps, grid, grammar_texts };
   return before + scriptJson({ recorded, visuals: kept, dark, about }) + after;
 }

@@ -11,6 +11,7 @@ import { ModelPicker } from "../forms/model_picker.mjs";
 import { Presets } from "../forms/presets.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
 import { findPreset } from "../forms/settings.mjs";
+import { DialGrids } from "../inspect/dial_grids.mjs";
 import { DialPreview } from "../inspect/dial_preview.mjs";
 import { MethodPanel } from "../inspect/method_panel.mjs";
 import { beginJob, createJobButtons, pendingLink } from "../jobs/job.mjs";
@@ -98,7 +99,9 @@ export class StrategyTab {
       this.form.take({ [dial]: value });
       this.form.dials.dispatchEvent(new Event("input", { bubbles: true }));
     };
-    stages.mount(stage, { strategy: name, visuals, again: () => this.run(), turn }, trigger);
+    const grids = new DialGrids();
+    const options = { strategy: name, visuals, again: () => this.run(), turn, grids };
+    stages.mount(stage, options, trigger);
     mountSavedSettings(configs, this);
     registerLink(root, () => this.#pageAddress());
     resumePending(this);

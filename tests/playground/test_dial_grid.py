@@ -1,0 +1,85 @@
+"""The map of two dials that a visitor asks for: computed once, stopped, refused, and for a recording."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import DecodeRequest
+from engine.analysis import gallery
+from engine.errors import ParameterError
+from engine.inspection.logits_cache import LOGITS_CACHE
+from engine.trace.dial_grid_json import dial_grid_from_dict
+from playground.inspect import dial_grid
+from playground.inspect.dial_map import MAP_JOBS
+from playground.jobs.registry import JOBS
+from tests.helpers.asking import kept
+
+
+@pytest.fixture
+def run():
+    params = {"max_new_tokens": 2, "top_k": 5, "temperature": 0.8, "top_p": 0.9}
+    made = kept(DecodeRequest("sampling", prompt="The dog", params=params, seed=4))
+    LOGITS_CACHE.put("gridded", made)
+    yield made
+    dial_grid._GRIDS.clear()
+
+
+def ask(**more):
+    asked = {"action": "dial_grid", "run": "gridded", "dial": "temperature", "second": "top_p"}
+    return dial_grid.act({**asked, **more})
+
+
+def test_a_run_has_the_map_of_two_dials_once(run, monkeypatch):
+    answer = ask()
+    found = dial_grid_from_dict(answer["grid"])
+    written = [step.emit[0] for step in run.steps]
+    assert list(found.text_at(0.8, 0.9).token_ids) == written
+    assert (found.value, found.second_value) == (0.8, 0.9)
+    edges = answer["view"]["edges"]
+    assert len(edges) == len(found.cells)
+    for (left, right), cell in zip(edges, found.cells, strict=True):
+        assert left <= cell.low <= cell.high <= right
+    assert [one["tokens"] for one in answer["view"]["figures"]] == [
+        len(text.token_ids) for text in found.texts
+    ]
+    monkeypatch.setattr(dial_grid, "map_two_sliders", lambda *a, **k: pytest.fail("again"))
+    assert ask() == answer
+
+
+def test_a_stopped_map_says_so(run, monkeypatch):
+    whole = dial_grid.map_two_sliders
+
+    def stopped(*args, cancelled, **more):
+        for found in whole(*args, cancelled=cancelled, **more):
+            JOBS.stop("mine")
+            yield found
+
+    monkeypatch.setattr(dial_grid, "map_two_sliders", stopped)
+    assert ask(press="mine") == {"stopped": True}
+    assert dial_grid._GRIDS == {}
+
+
+def test_it_takes_the_places_of_maps_of_one_dial(run):
+    with JOBS.run(MAP_JOBS), JOBS.run(MAP_JOBS):
+        assert ask() == {"later": True}
+
+
+def test_what_has_no_map_is_refused(run):
+    assert "no longer" in ask(run="gone")["refused"]
+    with pytest.raises(ParameterError, match="second"):
+        ask(second="seed")
+    params = {"max_new_tokens": 2, "num_return_sequences": 2}
+    LOGITS_CACHE.put("two", kept(DecodeRequest("sampling", prompt="The dog", params=params)))
+    assert "one sequence" in ask(run="two")["refused"]
+
+
+def test_a_recorded_run_is_named_by_its_entry(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        dial_grid, "map_two_sliders", lambda request, *a, **k: asked.append(request) or iter(())
+    )
+    assert ask(run="any", entry="sampling-1") == {"stopped": True}
+    trace = gallery.open_entry("sampling-1.json.gz")
+    assert (asked[0].prompt, asked[0].seed) == (trace.prompt, trace.seed)
+    with pytest.raises(ParameterError, match="sampled run"):
+        ask(entry="greedy-1")
