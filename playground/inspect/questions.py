@@ -29,6 +29,7 @@ from playground.inspect import (
     preflight,
     special_tokens,
     tune_plan,
+    tune_votes,
     what_if,
     why,
 )
@@ -58,6 +59,7 @@ _QUESTION_MODULES = (
     dial_map,
     dial_grid,
     tune_plan,
+    tune_votes,
 )
 """Modules that answer further actions. Each has ``ACTIONS`` and ``act(payload)``."""
 _VERIFY = JobKind("verify")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -13,7 +11,7 @@ from typing import Any
 import gradio as gr
 
 from engine.analysis.taste import PROMPTS
-from engine.analysis.tune.cell_result import CellResult, result_from_dict, result_to_dict
+from engine.analysis.tune.cell_result import CellResult
 from engine.analysis.tune.plan import Cell, TunePlan
 from engine.analysis.tune.run_table import run_table
 from engine.analysis.tune.table import Table
@@ -32,11 +30,10 @@ from playground.jobs.progress import STARTING, with_progress
 from playground.jobs.registry import JobKind, PageJob
 from playground.shell.elements import add_scripted_element
 from playground.shell.scripts import on_message
-from playground.storage.journal import JOURNAL
+from playground.storage.table_store import TableStore
 
 _UPDATE_S = 1.0
 """Least seconds between two states of the table: each has all means and verdicts."""
-_MAX_ID_CHARS = 64
 
 
 def build_tune() -> None:
@@ -78,7 +75,7 @@ def stream_table(job: PageJob, payload: Mapping[str, Any]) -> Iterator[dict[str,
         EngineError: the plan is not valid.
     """
     plan = read_table_form(payload)
-    store = _ResultStore(plan, str(payload.get("table") or "")[:_MAX_ID_CHARS])
+    store = TableStore(plan, payload.get("table"))
     table, done = Table(plan), store.load_results()
     for result in done:
         table.add(result)
@@ -157,32 +154,6 @@ def _table_state(table: Table, news: list[CellResult]) -> dict[str, Any]:
 
 def _short_code(trace: Trace) -> str | None:
     return short_code(plan_export(trace))
-
-
-class _ResultStore:
-    """The results of one table in the journal, from which it goes on after a restart."""
-
-    def __init__(self, plan: TunePlan, table: str) -> None:
-        self.plan, self.table = plan, table
-
-    def _run_id(self, cell: Cell) -> str:
-        return hashlib.sha256(f"{self.table}:{self.plan.cell_key(cell)}".encode()).hexdigest()
-
-    def load_results(self) -> list[CellResult]:
-        """Return the stored results; those of other tables have other ids."""
-        found: list[CellResult] = []
-        for cell in self.plan.cells if self.table else ():
-            for message in JOURNAL.stored_messages(self._run_id(cell))[-1:]:
-                data = json.loads(message)
-                if "result" in data:
-                    found.append(result_from_dict(data["result"]))
-        return found
-
-    def store_result(self, result: CellResult) -> None:
-        """Store a finished result; a failed run is tried again next time."""
-        if self.table and result.is_judged and not result.error:
-            messages = JOURNAL.open(self._run_id(result.cell))
-            messages.add({"kind": "finish", "result": result_to_dict(result)})
 
 
 def _take_over(payload: Mapping[str, Any]) -> Any:

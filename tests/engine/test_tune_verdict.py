@@ -10,6 +10,7 @@ from engine.analysis.tune.cell_result import CellResult
 from engine.analysis.tune.measures import MEASURES
 from engine.analysis.tune.plan import Cell
 from engine.analysis.tune.table_files import to_markdown
+from engine.analysis.tune.votes import Vote, read_votes
 from engine.errors import EngineError
 from engine.statistics.paired_bootstrap import compare_pairs
 
@@ -93,13 +94,59 @@ def test_what_is_missing_is_not_recorded_and_comes_last():
         assert table.verdict(measure)
 
 
+def votes(a, b, won, lost, prompt=0, even=0):
+    """Return votes between two settings, of which the first won so many."""
+    each = [a] * won + [b] * lost + [None] * even
+    return [Vote(prompt, (a, b), preferred) for preferred in each]
+
+
+def voted(*given):
+    table = repeats([[[0.1, 0.2]] * 2, [[0.2, 0.3]] * 2, [[0.2, 0.3]] * 2])
+    return Table(table.plan, [vote for one in given for vote in one])
+
+
 def test_votes_are_a_measure_once_there_are_any():
-    table = repeats([[[0.1, 0.2]] * 2, [[0.2, 0.3]] * 2])
+    table = voted()
     assert "votes" not in table.measures
     with pytest.raises(EngineError):
         table.rows("votes")
-    table.votes = {1: 0.7, 0: 0.3}
-    assert [row.setting for row in table.rows("votes")] == [1, 0]
+    table = voted(votes(0, 1, 3, 7), votes(0, 1, 0, 2, prompt=1, even=4))
+    rows = table.rows("votes")
+    assert [(row.setting, row.mean) for row in rows] == [(1, 9 / 12), (0, 3 / 12), (2, None)]
+    assert [row.means for row in rows] == [(0.7, 1.0), (0.3, 0.0), (None, None)]
+    assert "not recorded" in to_markdown(table, "votes")
+
+
+def test_only_a_significant_preference_is_called_one():
+    clear = voted(votes(0, 1, 14, 4)).verdict("votes")
+    assert clear.startswith("S0 was preferred to S1 in 14 of 18 votes (p = 0.031).")
+    for won, lost, p in ((13, 5, "0.096"), (2, 1, "1.0"), (9, 9, "1.0")):
+        said = voted(votes(0, 1, won, lost)).verdict("votes")
+        assert said.startswith(
+            f"No clear preference: S0 was preferred to S1 in {won} of {won + lost}"
+        )
+        assert f"(p = {p})" in said
+    # The first in the order is compared with one that it met.
+    both = voted(votes(0, 2, 9, 0), votes(1, 2, 3, 2))
+    assert both.verdict("votes").startswith("S0 was preferred to S2 in 9 of 9 votes")
+    assert voted(votes(0, 1, 0, 0, even=3)).verdict("votes").startswith("Two settings")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "x",
+        [1],
+        [{"prompt": 9, "pair": [0, 1], "preferred": 0}],
+        [{"prompt": 0, "pair": [0, 0], "preferred": 0}],
+        [{"prompt": 0, "pair": [0, 1], "preferred": 2}],
+        [{"prompt": True, "pair": [0, 1], "preferred": 0}],
+    ],
+)
+def test_a_vote_that_is_none_is_refused_in_one_sentence(wrong):
+    with pytest.raises(EngineError, match="votes = ") as refused:
+        read_votes(wrong, voted().plan)
+    assert str(refused.value).count(". ") == 0
 
 
 def test_each_measure_has_a_sentence():

@@ -13,8 +13,9 @@ from engine.run.decoding import decode_to_trace
 from engine.settings import SETTINGS
 from playground.forms.links import open_link, request_from_link
 from playground.forms.tune_form import read_table_form
-from playground.inspect import tune_plan
+from playground.inspect import tune_plan, tune_votes
 from playground.jobs.registry import JOBS
+from playground.storage import table_store
 from playground.storage.database import Database
 from playground.storage.journal import Journal
 from playground.storage.run_store import RunStore
@@ -85,7 +86,7 @@ def dict_of(link):
 
 
 def test_a_stopped_table_continues_also_after_a_restart(tmp_path, monkeypatch):
-    monkeypatch.setattr(tune, "JOURNAL", kept(tmp_path / "journal.db", "one"))
+    monkeypatch.setattr(table_store, "JOURNAL", kept(tmp_path / "journal.db", "one"))
     monkeypatch.setattr(tune, "_UPDATE_S", 0.0)
     asked, before = {**FORM, "table": "a" * 32}, []
     job = begin(tune.TUNE, asked)
@@ -96,8 +97,8 @@ def test_a_stopped_table_continues_also_after_a_restart(tmp_path, monkeypatch):
     assert before[-1]["kind"] == "done"
     first = cells_of(before)
     assert 0 < before[-1]["done"] < RUNS or len(first) == RUNS
-    tune.JOURNAL.close(PATIENCE_S)
-    monkeypatch.setattr(tune, "JOURNAL", kept(tmp_path / "journal.db", "two"))
+    table_store.JOURNAL.close(PATIENCE_S)
+    monkeypatch.setattr(table_store, "JOURNAL", kept(tmp_path / "journal.db", "two"))
     work = tune.TUNE.take_over(asked)
     after = list(JOBS.start(tune.TUNE, "another", asked, work).read())
     known = cells_of(after[:2])
@@ -174,3 +175,20 @@ def test_a_link_fills_the_form_and_names_what_is_wrong():
     wrong = "?" + urlencode({"tab": "tune", "form": json.dumps({**FORM, "seeds": 0})})
     with pytest.raises(EngineError, match="seeds = 0"):
         open_link(wrong, None)
+
+
+def test_votes_are_counted_for_the_visitor_who_sends_them_and_nobody_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_store, "JOURNAL", kept(tmp_path / "journal.db", "one"))
+    asked = {**FORM, "table": "c" * 32}
+    list(read(tune.TUNE, asked))
+    vote = {"prompt": 0, "pair": [0, 1], "preferred": 1}
+    found = tune_votes.act({**asked, "votes": [vote] * 6})["measure"]
+    assert [(row["setting"], row["all"]["mean"]) for row in found["rows"]] == [(1, 1.0), (0, 0.0)]
+    assert "in 6 of 6 votes (p = 0.031)" in found["verdict"]
+    # The other measures of the table qualify the votes.
+    assert "not recorded" not in found["verdict"]
+    assert tune_votes.act({**asked, "votes": []}) == {"measure": None}
+    again = list(read(tune.TUNE, asked))[-1]
+    assert all(one["name"] != "votes" for one in again["view"])
+    with pytest.raises(EngineError, match="votes"):
+        tune_votes.act({**asked, "votes": [{"prompt": 5, "pair": [0, 1], "preferred": 1}]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from engine.analysis.tune.measures import (
     measure_variety,
 )
 from engine.analysis.tune.plan import Cell, TunePlan
+from engine.analysis.tune.votes import Vote, count_votes, votes_text
 from engine.errors import ParameterError
 from engine.messages import Message, join_messages
 from engine.number_text import format_number
@@ -46,11 +47,11 @@ class Table:
 
     Args:
         plan: the plan.
-        votes: for each setting that was in blind comparisons, its share of the votes.
+        votes: of blind comparisons between two of its settings.
     """
 
-    def __init__(self, plan: TunePlan, votes: Mapping[int, float] | None = None) -> None:
-        self.plan, self.votes = plan, dict(votes or {})
+    def __init__(self, plan: TunePlan, votes: Iterable[Vote] = ()) -> None:
+        self.plan, self.votes = plan, tuple(votes)
         self.results: dict[Cell, CellResult] = {}
 
     def add(self, result: CellResult) -> None:
@@ -72,8 +73,8 @@ class Table:
         self._check_measure(measure)
         prompts = range(len(self.plan.prompts))
         if measure == VOTES:
-            return np.full((len(prompts), 1), self.votes.get(setting, math.nan))
-        if MEASURES[measure].of_all_seeds:
+            found = [[count_votes(self.votes, setting, prompt).share] for prompt in prompts]
+        elif MEASURES[measure].of_all_seeds:
             found = [[self._variety(setting, prompt)] for prompt in prompts]
         else:
             found = [
@@ -105,18 +106,26 @@ class Table:
         shown = found[:, :1] if constant else found
         values = tuple(tuple(map(_to_value, row)) for row in shown.tolist())
         means = tuple(_mean(measure, np.array(row)) for row in found)
-        return TableRow(setting, _mean(measure, found), means, values)
+        # Votes are counted: a prompt with more of them counts more.
+        counted = measure == VOTES
+        mean = count_votes(self.votes, setting).share if counted else _mean(measure, found)
+        return TableRow(setting, mean, means, values)
 
     def verdict(self, measure: str) -> str:
         """Return what the table says by one measure, and what qualifies it.
 
         A lead is called one only if the 95 % interval of the paired difference excludes 0, and the
-        difference exceeds the spread of the seeds.
+        difference exceeds the spread of the seeds; for votes, see ``votes_text``.
         """
         rows = [row for row in self.rows(measure) if row.mean is not None]
         if len(rows) < 2:
             return Message("Two settings with this measure are needed for a comparison.")
-        return join_messages([self._leader_text(measure, rows), self._counter_text(measure, rows)])
+        if measure == VOTES:
+            ranked = [row.setting for row in rows]
+            leader = votes_text(self.votes, ranked, self.plan.names)
+        else:
+            leader = self._leader_text(measure, rows)
+        return join_messages([leader, self._counter_text(measure, rows)])
 
     def compare(self, measure: str, a: int, b: int) -> PairedDifference | None:
         """Return how much larger setting ``a`` is than ``b``, of logarithms for a factor."""

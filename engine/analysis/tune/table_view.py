@@ -17,10 +17,11 @@ def table_view(table: Table) -> list[dict[str, Any]]:
     None if nothing is recorded, and its ``share`` of the longest bar; a cell also has ``ticks``, the
     share of each seed.
     """
-    return [_measure_view(table, name) for name in table.measures]
+    return [measure_view(table, name) for name in table.measures]
 
 
-def _measure_view(table: Table, name: str) -> dict[str, Any]:
+def measure_view(table: Table, name: str) -> dict[str, Any]:
+    """Return the entry of one measure; see ``table_view``."""
     measure, rows = MEASURES[name], table.rows(name)
     lengths = [_bar_length(name, v) for row in rows for cell in row.values for v in cell]
     longest = max((one for one in lengths if one is not None), default=0.0)

@@ -12,6 +12,7 @@ import { askWhenReady } from "../shell/questions.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
 import { TunePlan } from "./tune_plan.mjs";
 import { TuneTable } from "./tune_table.mjs";
+import { TuneVotes } from "./tune_votes.mjs";
 
 const KEY = "tune";
 const ASK_AFTER_MS = 400;
@@ -34,6 +35,11 @@ class TuneTab {
     this.trigger = trigger;
     this.plan = new TunePlan(getDeclaration().tune, () => this.#askLater());
     this.table = new TuneTable();
+    this.votes = new TuneVotes(
+      () => this.table.texts,
+      (votes) => this.#countVotes(votes),
+    );
+    this.votes.box.hidden = true;
     this.note = el("p", { class: "dp-status", role: "status" });
     this.cost = el("span", { class: "tn-cost", "aria-live": "polite" });
     const buttons = createJobButtons(KEY, tr("Run the table"), () => this.#run());
@@ -47,6 +53,7 @@ class TuneTab {
         el("div", { class: "tn-acts" }, this.table.order, this.cost, buttons),
         this.note,
         this.table.box,
+        this.votes.box,
       ),
     );
     store.watch({ active: (key) => key === KEY && this.#say(store.activity(KEY)?.says ?? "") });
@@ -116,10 +123,22 @@ class TuneTab {
   /** @param {{ done: number, all: number }} message */
   #end({ done, all }) {
     this.#askLater();
+    this.votes.open(this.#latest?.table ?? "", this.table.names);
     if (done === all) return this.#say("");
     const goOn = createButton(tr("Go on"), () => this.#latest && this.#goOn(this.#latest));
     this.#say(tr("{done} of {all} texts are there.", { done, all }));
     this.note.append(" ", goOn);
+  }
+
+  /** @param {import("./tune_votes.mjs").TuneVote[]} votes */
+  async #countVotes(votes) {
+    const asked = this.#latest;
+    if (!asked) return;
+    const counted = votes.map(({ prompt, pair, preferred }) => ({ prompt, pair, preferred }));
+    const found = await askWhenReady({ ...asked, action: "tune_votes", votes: counted });
+    if (asked !== this.#latest) return;
+    if (found.error) return this.#say(found.error, true);
+    this.table.addVotes(found.measure);
   }
 
   // The same table: what it has is not run again.

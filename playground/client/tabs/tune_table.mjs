@@ -28,6 +28,8 @@ export class TuneTable {
   #head = null;
   /** @type {TuneMeasure[]} */
   #view = [];
+  /** @type {TuneMeasure | null} the votes of this visitor */
+  #votes = null;
   /** @type {Map<string, TuneCell>} */
   #cells = new Map();
   #measure = "";
@@ -55,6 +57,7 @@ export class TuneTable {
     this.#head = head;
     this.#cells.clear();
     this.#chosen = null;
+    this.#votes = null;
     this.box.hidden = false;
   }
 
@@ -69,8 +72,31 @@ export class TuneTable {
     this.#draw();
   }
 
+  /** Return the texts so far, and for each setting whether they depend on the seed. */
+  get texts() {
+    return {
+      cells: this.#cells.values(),
+      random: this.#head?.settings.map(({ random }) => random) ?? [],
+    };
+  }
+
+  get names() {
+    return this.#head?.settings.map(({ name }) => name) ?? [];
+  }
+
+  /** @param {TuneMeasure | null} votes */
+  addVotes(votes) {
+    this.#votes = votes;
+    if (votes) this.#measure = votes.name;
+    this.#draw();
+  }
+
+  get #measures() {
+    return this.#votes ? [...this.#view, this.#votes] : this.#view;
+  }
+
   #draw() {
-    const shown = this.#view.find((one) => one.name === this.#measure) ?? this.#view[0];
+    const shown = this.#measures.find((one) => one.name === this.#measure) ?? this.#view[0];
     if (!shown || !this.#head) return;
     this.#measure = shown.name;
     this.#drawOrder();
@@ -102,7 +128,7 @@ export class TuneTable {
   }
 
   #drawOrder() {
-    const buttons = this.#view.map(({ name, label }) =>
+    const buttons = this.#measures.map(({ name, label }) =>
       createButton(said(label), () => this.#sortBy(name), {
         class: "tn-by",
         "aria-pressed": String(name === this.#measure),
