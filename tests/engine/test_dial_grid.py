@@ -96,6 +96,7 @@ def test_equal_texts_are_one_text_and_share_passes():
 def test_the_default_values_are_those_of_the_slider_and_the_runs_own():
     found = next(map_two_sliders(request(tokens=2, top_p=0.93), "temperature", "top_p"))
     assert len(found.values) == 21
+    assert found.values[:2] == (0.05, 0.1)
     assert (found.low, found.high) == (0.1, 2.0)
     assert (found.value, found.second_value) == (1.0, 0.93)
     warm = next(map_two_sliders(request(tokens=2, temperature=2.5), "temperature", "top_p"))

@@ -133,9 +133,11 @@ export class DialGridPart {
     const first = tr("This seed writes {texts} here. The same letters are the same text.", {
       texts,
     });
+    const [across, up] = [grid.dial, grid.second].map(this.#title);
+    const axes = tr("Across: {across}. Up: {up}.", { across, up });
     const colour = tr("The deeper the colour, the more of its beginning is the run's text.");
     const circle = grid.second_value === null ? "" : tr("The circle is the run's own setting.");
-    this.say.textContent = [first, colour, circle, ...(grid.notes ?? []).map(said)].join(" ");
+    this.say.textContent = [axes, first, colour, circle, ...(grid.notes ?? []).map(said)].join(" ");
     this.#value = grid.value;
     this.#row = Math.max(0, grid.values.indexOf(grid.second_value ?? grid.values.at(-1) ?? 0));
     this.#draw();

@@ -154,8 +154,9 @@ def _read_values(second: str, own: object, values: Sequence[float] | None) -> tu
 def _default_values(second: str, own: object) -> tuple[float, ...]:
     """Return values of a slider at equal distances, and the run's own if its filter is on."""
     kind: Any = params_of(SamplingConfig)[second]
-    low, high = _slider_range(second)
-    spread = [low + (high - low) * (i + 1) / _ROWS for i in range(_ROWS)]
+    # Round numbers: every slider begins close to 0, whose value may be no allowed one.
+    high = _slider_range(second)[1]
+    spread = [high * (i + 1) / _ROWS for i in range(_ROWS)]
     rounded = {round(x) if isinstance(kind, Integer) else round(x, 2) for x in spread}
     try:
         rounded.add(check_dial_value(second, own))

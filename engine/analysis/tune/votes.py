@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from engine.analysis.tune.plan import TunePlan
 from engine.errors import ParameterError
 from engine.messages import Message
 from engine.number_text import format_number
 from engine.statistics.sign_test import sign_test
+from engine.trace.value_types import JsonValue
 
 MAX_VOTES = 10_000
 _LEVEL = 0.05
@@ -86,7 +86,7 @@ def votes_text(votes: Sequence[Vote], ranked: Sequence[int], names: Sequence[str
     )
 
 
-def read_votes(given: object, plan: TunePlan) -> tuple[Vote, ...]:
+def read_votes(given: JsonValue, plan: TunePlan) -> tuple[Vote, ...]:
     """Return the votes of JSON values: objects with ``prompt``, ``pair`` and ``preferred``.
 
     Raises:
@@ -98,24 +98,17 @@ def read_votes(given: object, plan: TunePlan) -> tuple[Vote, ...]:
     return tuple(_read_vote(one, plan) for one in given)
 
 
-def _read_vote(given: Any, plan: TunePlan) -> Vote:
+def _read_vote(given: JsonValue, plan: TunePlan) -> Vote:
     why = Message("a vote is about a prompt and two settings of the table")
-    if not isinstance(given, Mapping):
+    if not isinstance(given, dict):
         raise ParameterError("votes", str(given)[:40], why)
     prompt, pair, preferred = (given.get(name) for name in ("prompt", "pair", "preferred"))
-    settings, prompts = range(len(plan.settings)), range(len(plan.prompts))
-    valid = (
-        _is_place(prompt, prompts)
-        and isinstance(pair, list)
-        and len(pair) == 2
-        and all(_is_place(one, settings) for one in pair)
-        and pair[0] != pair[1]
-        and (preferred is None or preferred in pair)
-    )
-    if not valid:
-        raise ParameterError("votes", str(dict(given))[:60], why)
-    return Vote(prompt, (pair[0], pair[1]), preferred)
-
-
-def _is_place(value: object, places: range) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value in places
+    places = [prompt, *(pair if isinstance(pair, list) else [])]
+    whole = [one for one in places if isinstance(one, int) and not isinstance(one, bool)]
+    if len(places) == len(whole) == 3:
+        place, a, b = whole
+        settings = range(len(plan.settings))
+        known = place in range(len(plan.prompts)) and a in settings and b in settings
+        if known and a != b and preferred in (a, b, None):
+            return Vote(place, (a, b), None if preferred is None else a if preferred == a else b)
+    raise ParameterError("votes", str(given)[:60], why)
