@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from engine.analysis import gallery
-from engine.analysis.dial_map.grid import map_two_sliders
+from engine.analysis.dial_map.grid import check_dials, map_two_sliders
 from engine.errors import BusyError, Cancelled, EngineError, ParameterError
 from engine.run.request import request_from_trace
 from engine.trace.dial_grid import DialGrid
@@ -42,6 +42,7 @@ def act(payload: Mapping[str, Any]) -> dict[str, Any]:
         EngineError: a value is not valid.
     """
     dial, second = str(payload.get("dial")), str(payload.get("second"))
+    check_dials(dial, second)
     header = _find_header(payload)
     if header is None:
         return {"refused": "The server no longer has this run."}
@@ -65,8 +66,6 @@ def act(payload: Mapping[str, Any]) -> dict[str, Any]:
             return {"later": True}
         except Cancelled:
             return {"stopped": True}
-        except ParameterError:
-            raise
         except EngineError as error:
             return {"refused": str(error)}
         if found is None:

@@ -53,7 +53,7 @@ _SLIDER_TEXTS = 96
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class DialPlan:
     """What a map is about; ``second`` is another dial with its values, one for each row of texts."""
 
     run: Prepared
@@ -135,7 +135,7 @@ def map_slider(
 
 
 def advance_mapper(
-    plan: Plan, mapper: Mapper, tell: EventCallback, *, background: bool
+    plan: DialPlan, mapper: Mapper, tell: EventCallback, *, background: bool
 ) -> Iterator[float]:
     """Yield the seconds of computing so far after each step; each step waits in the queue.
 
@@ -165,7 +165,7 @@ def plan_map(
     high: object,
     stops: Sequence[float] | None,
     load: ModelLoader,
-) -> Plan:
+) -> DialPlan:
     """Return the checked and prepared request; the arguments are those of ``map_dial``.
 
     Raises:
@@ -185,7 +185,7 @@ def plan_map(
     if (context := run.target.context_length) is not None and len(run.prompt_ids) >= context:
         raise ParameterError("prompt", len(run.prompt_ids), "the context leaves no tokens")
     values = ticks.stops or (float(str(low)), float(str(high)))
-    return Plan(run, dial, values[0], values[-1], ticks, reason)
+    return DialPlan(run, dial, values[0], values[-1], ticks, reason)
 
 
 def _refuse_settings(checked: CheckedRequest) -> None:
@@ -250,7 +250,7 @@ def _refuse_model(run: Prepared) -> None:
 
 
 def create_mapper(
-    plan: Plan, max_texts: int, cancelled: threading.Event, length: int = MAX_TOKENS
+    plan: DialPlan, max_texts: int, cancelled: threading.Event, length: int = MAX_TOKENS
 ) -> Mapper:
     """Return what grows the texts of a plan, before its first step; texts have at most ``length`` tokens."""
     run = plan.run
@@ -292,7 +292,7 @@ def _active_value(dial: str, low: float, high: float) -> Any:
     return quarter if middle == off else middle
 
 
-def _to_map(plan: Plan, mapper: Mapper, seconds: float) -> DialMap:
+def _to_map(plan: DialPlan, mapper: Mapper, seconds: float) -> DialMap:
     run, loaded = plan.run, plan.run.target
     leaves = mapper.leaves
     pieces = loaded.pieces.of({i for leaf in leaves for i in leaf.ids} | set(run.prompt_ids))

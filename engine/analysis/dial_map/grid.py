@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.analysis.dial_map.build import (
-    Plan,
+    DialPlan,
     advance_mapper,
     create_mapper,
     format_notes,
@@ -75,7 +75,7 @@ def map_two_dials(
     """
     cancelled = cancelled or threading.Event()
     try:
-        _check_dials(dial, second)
+        check_dials(dial, second)
         if isinstance(max_cells, bool) or not 2 <= max_cells <= _MAX_CELLS:
             allowed = Message("it must be a whole number from 2 to {most}", most=_MAX_CELLS)
             raise ParameterError("max_cells", max_cells, allowed)
@@ -106,7 +106,7 @@ def map_two_sliders(
 
     A temperature goes from 0.1 to 2, or as far as that of the run.
     """
-    _check_dials(dial, second)
+    check_dials(dial, second)
     low, high = _slider_range(dial)
     if dial == "temperature":
         # Above, almost every value has its own text, which takes long and shows little.
@@ -117,7 +117,7 @@ def map_two_sliders(
     )
 
 
-def _check_dials(dial: object, second: object) -> None:
+def check_dials(dial: object, second: object) -> None:
     """Refuse what are not two different ones of SECOND_DIALS.
 
     Raises:
@@ -166,7 +166,7 @@ def _default_values(second: str, own: object) -> tuple[float, ...]:
     return tuple(sorted(rounded))
 
 
-def _to_grid(plan: Plan, mapper: Mapper, seconds: float) -> DialGrid:
+def _to_grid(plan: DialPlan, mapper: Mapper, seconds: float) -> DialGrid:
     run, loaded = plan.run, plan.run.target
     texts: dict[tuple[tuple[int, ...], str], Leaf] = {}
     for leaf in mapper.leaves:
