@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from engine.errors import DecodeError, ModelError
 from engine.settings import SETTINGS
@@ -12,6 +12,7 @@ from engine.sources.endpoint_address import EndpointAddress
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver = Callable[[str, int], list[str]]
+_CONNECT_S = 5.0
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -49,7 +50,21 @@ def pin_address(address: EndpointAddress, resolve: Resolver = resolve_host) -> s
             "PLAYGROUND_ENDPOINTS.",
             host=address.host,
         )
-    return str(found[0])
+    return str(_first_reachable(found, address.port))
+
+
+def _first_reachable(found: Sequence[IpAddress], port: int) -> IpAddress:
+    """Return the first address that takes a connection, or the first of all if none does.
+
+    A name such as localhost often means ::1 first, while servers listen on 127.0.0.1 only.
+    """
+    for ip in found if len(found) > 1 else ():
+        try:
+            socket.create_connection((str(ip), port), timeout=_CONNECT_S).close()
+        except OSError:
+            continue
+        return ip
+    return found[0]
 
 
 def _is_open(ip: IpAddress) -> bool:

@@ -50,6 +50,13 @@ def test_a_name_is_resolved_once_and_every_request_goes_there() -> None:
     assert {a.headers["host"] for a in server.asked} == {f"models.example:{server.server_port}"}
 
 
+def test_the_address_of_a_name_at_which_no_server_listens_is_passed_over() -> None:
+    with serve_models({"/v1/x": lambda _: Reply({"a": 1})}) as server:
+        address = EndpointAddress.parse(f"http://localhost:{server.server_port}/v1")
+        with EndpointClient(address, resolve=lambda *_: ["::1", "127.0.0.1"]) as client:
+            assert client.get("/v1/x") == {"a": 1}
+
+
 def test_no_proxy_and_no_netrc_of_the_environment_is_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
