@@ -178,7 +178,8 @@ class WatchedRun:
     def _show_end(self, begun: bool) -> None:
         """Show the recorded page, or the sentence of a run that failed before it began."""
         if isinstance(self._last, Failed) and not begun:
-            self.widget.refusal = str(self._last.error)
+            # marimo would send a message, which is a kind of string, as an object.
+            self.widget.refusal = "".join(str(self._last.error))
         with self._lock:
             self._ended.set()
             displays, self._displays = self._displays, []

@@ -191,6 +191,7 @@ def test_a_bad_parameter_is_one_sentence_in_the_cell(cells):
     sentence = str(refused.value)
     assert sentence.startswith("temperature = -8 is not allowed")
     assert run.widget.refusal == sentence
+    assert type(run.widget.refusal) is str
     saved = cells[0][-1]
     assert saved["text/plain"] == sentence
     assert unescape(saved["text/html"]) == f'<p role="alert">{sentence}</p>'
