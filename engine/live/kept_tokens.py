@@ -45,7 +45,8 @@ class _Filtering:
         self.values = values
         exponent = 1 / values.temperature
         self.weights = [math.exp(exponent * (logprob - logprobs[0])) for logprob in logprobs]
-        self.low, self.high = _unlisted_weight(logprobs, exponent, vocab_size - len(logprobs))
+        self.unlisted = vocab_size - len(logprobs)
+        self.low, self.high = _unlisted_weight(logprobs, exponent, self.unlisted)
         self.kept = self.surely_kept = len(logprobs)
         self.names: list[str] = []
 
@@ -77,8 +78,10 @@ class _Filtering:
             self._cut(k, "TopK")
             self.low = self.high = 0.0
             return
-        self.high = min(self.high, (k - len(self.weights)) * self.weights[-1])
-        self.low = min(self.low, self.high)
+        left = k - len(self.weights)
+        self.high = min(self.high, left * self.weights[-1])
+        # The largest of the unlisted tokens have at least their number's share of the weight.
+        self.low = min(self.low * min(1.0, left / max(self.unlisted, 1)), self.high)
 
     def _top_p(self) -> None:
         share = self.values.top_p
