@@ -30,7 +30,6 @@ from tests.helpers.pages import (
 )
 from tests.helpers.runs import finished
 from tests.helpers.talker import said, talker
-from tests.helpers.visits import LEFT
 from visualizers.page import page as drawn_page
 
 
@@ -129,7 +128,6 @@ def test_a_special_token_that_was_written_is_in_a_box_and_says_so(open_page, fol
     assert trace.outputs[0].text == ""
     file = tmp_path / "run.html"
     drawn_page(trace).save(file)
-    open_page.pages.expected = LEFT
     page = open_page("/")
     page.goto(file.as_uri())
     written = page.locator(".dp-strip .dp-tok.special")

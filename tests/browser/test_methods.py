@@ -23,7 +23,6 @@ from tests.helpers.pages import (
     tokens,
     trace_of,
 )
-from tests.helpers.visits import LEFT
 
 CODE = "custom_generate/generate.py"
 # Writes what it is told without asking the model: nothing of how it decides can be seen.
@@ -142,7 +141,6 @@ def said_from_outside(page):
 @pytest.mark.nightly
 @pytest.mark.parametrize("size", [{"width": 1440, "height": 1000}])
 def test_one_is_made_broken_mended_and_run(open_page, size):
-    open_page.pages.expected = LEFT  # it is reloaded
     page = open_page("/", **size)
     show(page, "custom")
     open_settings(page, "custom")

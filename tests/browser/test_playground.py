@@ -34,7 +34,6 @@ from tests.helpers.pages import (
     view,
 )
 from tests.helpers.patience import comes_true
-from tests.helpers.visits import LEFT
 
 # As far as the slider goes.
 LONG = 256
@@ -89,7 +88,6 @@ def test_what_is_typed_while_a_recorded_run_is_fetched_stays(open_page):
 
 @pytest.mark.nightly
 def test_what_is_chosen_before_the_address_is_answered_stays(open_page):
-    open_page.pages.expected = LEFT  # an address follows
     page = open_page("/")
     late = []
 

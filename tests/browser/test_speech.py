@@ -27,7 +27,6 @@ from tests.helpers.pages import (
 )
 from tests.helpers.pictures import sound_file
 from tests.helpers.seers import LANGUAGES, TASKS, listener
-from tests.helpers.visits import LEFT
 from visualizers.page import page as drawn_page
 
 TOLD = {"language": "de", "task": "translate", "return_timestamps": True}
@@ -123,7 +122,6 @@ def test_a_run_gets_what_was_chosen_and_begins_with_it(open_page, ears):
         ["translate"],
         ["1"],
     ]
-    open_page.pages.expected = LEFT
     page.reload()
     expect(told(page, "language").get_by_role("combobox")).to_have_value("de")
     expect(told(page, "task").get_by_role("combobox")).to_have_value("translate")
@@ -174,7 +172,6 @@ def test_what_a_link_says_wrongly_gets_a_sentence(open_page, ears, query, says):
 
 @pytest.mark.nightly
 def test_a_language_that_the_model_does_not_know_is_shown_and_refused(open_page, ears):
-    open_page.pages.expected = LEFT
     page = listening(open_page, ears)
     run(page, "greedy")
     said = urlsplit(address(page, "audio="))
@@ -225,7 +222,6 @@ def test_a_comparison_and_draws_tell_it_to_whom_knows_it(open_page, ears, englis
     settled(page)
     shot(page, "speech-compare")
     # Its address says the same of each column.
-    open_page.pages.expected = LEFT
     page.reload()
     expect(told(page, "language", "compare").get_by_role("combobox")).to_have_value("de")
     expect(told(page, "return_timestamps", "compare").get_by_role("checkbox")).to_be_checked()

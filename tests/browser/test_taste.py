@@ -14,7 +14,6 @@ from engine.statistics.sign_test import sign_test
 from engine.strategies import STRATEGIES
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, shot
-from tests.helpers.visits import LEFT
 
 TITLES = [STRATEGIES[name].title for name, _ in taste.TASTE_STRATEGIES]
 TEXTS = {
@@ -43,7 +42,6 @@ def sides(stage):
     "size", [{}, *mark_nightly([{"width": 390, "height": 844}])], ids=["wide", "phone"]
 )
 def test_ten_votes_by_key_and_what_they_come_to(open_page, size):
-    open_page.pages.expected = LEFT  # it is reloaded
     page, stage = opened(open_page, **size)
     votes = []
     for number in range(10):

@@ -151,7 +151,24 @@ class Pages:
             if message.type == "error":
                 self.problems.append(message.text)
 
-        listeners = {"response": failed, "request": asked, "pageerror": thrown, "console": printed}
+        listeners = {
+            "response": failed,
+            "request": asked,
+            "pageerror": thrown,
+            "console": printed,
+            "domcontentloaded": self._leave_documents(),
+        }
         for event, listener in listeners.items():
             page.on(event, listener)
         self.watched.append((page, listeners))
+
+    def _leave_documents(self):
+        """Return a listener that expects what Gradio reports of a document that a test leaves."""
+        documents = []
+
+        def loaded(page):
+            documents.append(page.url)
+            if len(documents) > 1:
+                self.expected += LEFT
+
+        return loaded
