@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
 import httpx
 
@@ -100,7 +99,7 @@ class EndpointClient:
         """
         return self._read_json("GET", path, None)
 
-    def post(self, path: str, body: Mapping[str, Any]) -> JsonValue:
+    def post(self, path: str, body: Mapping[str, object]) -> JsonValue:
         """Return the JSON answer to a JSON body.
 
         Raises:
@@ -108,7 +107,7 @@ class EndpointClient:
         """
         return self._read_json("POST", path, body)
 
-    def stream(self, path: str, body: Mapping[str, Any]) -> Iterator[JsonObject]:
+    def stream(self, path: str, body: Mapping[str, object]) -> Iterator[JsonObject]:
         """Yield the events of a streamed answer, as they come: SSE, or one JSON object per line.
 
         Raises:
@@ -135,7 +134,7 @@ class EndpointClient:
         if isinstance(value, dict):
             yield value
 
-    def _read_json(self, method: str, path: str, body: Mapping[str, Any] | None) -> JsonValue:
+    def _read_json(self, method: str, path: str, body: Mapping[str, object] | None) -> JsonValue:
         with self._open(method, path, body) as chunks:
             return self._parse(b"".join(chunks))
 
@@ -157,7 +156,7 @@ class EndpointClient:
 
     @contextmanager
     def _open(
-        self, method: str, path: str, body: Mapping[str, Any] | None
+        self, method: str, path: str, body: Mapping[str, object] | None
     ) -> Iterator[Iterator[bytes]]:
         """Send a request and yield the chunks of its answer."""
         self.requests += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from engine.endpoints.dialects import DIALECTS, ChatMessages, Dialect
 from engine.endpoints.fields import (
@@ -111,7 +110,7 @@ class ModelServer:
         found = self._llamacpp_tokens(name, special=True, begin=False).ids if name else ()
         return found if len(found) == 1 else ()
 
-    def _vllm_tokens(self, asked: Mapping[str, Any]) -> PromptTokens:
+    def _vllm_tokens(self, asked: Mapping[str, object]) -> PromptTokens:
         body = {"model": self.model, **asked, "return_token_strs": False}
         answer = read_object(self.client.post(f"{self.dialect.root}/tokenize", body), "tokens")
         return PromptTokens(tuple(self._check(read_ids(answer.get("tokens"), "tokens"))), {})

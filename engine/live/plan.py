@@ -164,7 +164,7 @@ def _check_inputs(request: DecodeRequest) -> None:
             )
 
 
-def _check_params(config: Any, sampler: str) -> None:
+def _check_params(config: object, sampler: str) -> None:
     handled = _HANDLED | ({"repetition_penalty"} if sampler == SERVER else set())
     for name, default in defaults_of(type(config)).items():
         value = getattr(config, name)

@@ -161,7 +161,7 @@ def _find_odd_field(config: Mapping[str, object], error: Exception, auto: Any) -
     if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
         return files.odd_field_error("config.json", "model_type", kind, error)
 
-    def build(some: Mapping[str, Any]) -> object:
+    def build(some: Mapping[str, object]) -> object:
         # What is nested is only looked at when it is used or written.
         return AutoConfig.for_model(kind, **some).get_text_config(decoder=True).to_dict()
 
@@ -176,7 +176,7 @@ def _find_odd_field(config: Mapping[str, object], error: Exception, auto: Any) -
 
 
 def _find_spoiling_field(
-    auto: Any, kind: str, fields: Mapping[str, Any], error: Exception
+    auto: Any, kind: str, fields: Mapping[str, object], error: Exception
 ) -> ModelError | None:
     """Return the error that names the field without which a model of one layer can be built."""
     from transformers import AutoConfig
@@ -185,7 +185,7 @@ def _find_spoiling_field(
     small = {name: _of_one_layer(value, layers.values()) for name, value in fields.items()}
     small |= dict.fromkeys(layers, 1)
 
-    def can_build(some: Mapping[str, Any]) -> bool:
+    def can_build(some: Mapping[str, object]) -> bool:
         try:
             with CONSTRUCTION_LOCK, torch.device("meta"):
                 auto.from_config(AutoConfig.for_model(kind, **some), dtype=torch.float32)
@@ -201,7 +201,7 @@ def _find_spoiling_field(
     return None
 
 
-def _of_one_layer(value: Any, counts: Collection[Any]) -> Any:
+def _of_one_layer(value: object, counts: Collection[object]) -> object:
     """Return a field's value, of a list with an item for each layer the first item alone."""
     return value[:1] if isinstance(value, list) and len(value) in counts else value
 
