@@ -18,7 +18,7 @@ from engine.models import hub_lookup, loading, sizes
 from engine.models.readers import SpeechChoices
 from engine.run import preflight as flights
 from engine.run.preflight import preflight
-from engine.sources import source
+from engine.sources import name_errors, source
 from engine.sources.catalogue import MODEL_DIR
 from engine.sources.source import Source
 from engine.strategies import STRATEGIES
@@ -48,7 +48,7 @@ def hub(tmp_path, monkeypatch):
 
 def limited(monkeypatch, **limits):
     """Set limits for whatever of the engine is asked."""
-    for module in (flights, hubs, sizes, source, flights.model_weights):
+    for module in (flights, hubs, sizes, source, name_errors, flights.model_weights):
         settings = dataclasses.replace(module.SETTINGS, **limits)
         monkeypatch.setattr(module, "SETTINGS", settings)
 

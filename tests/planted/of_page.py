@@ -53,8 +53,8 @@ PAGE = (
         "address-forged",
         "A client that sends its own X-Forwarded-For header is another visitor every time.",
         "playground/shell/visitors.py",
-        'for text in (*reversed(forwarded.split(",")), host):',
-        'for text in (*forwarded.split(","), host):',
+        'for text in reversed(forwarded.split(",")):',
+        'for text in forwarded.split(","):',
         (f"{_PUBLIC}::test_an_address_is_what_the_nearest_proxy_saw",),
     ),
     Defect(
