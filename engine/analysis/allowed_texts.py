@@ -209,9 +209,13 @@ class _Reader:
         self.missed = [0.0, 0.0]
         self.greedy = b""
 
-    @torch.inference_mode()
     def read(self) -> _Reader:
         """Read all of them; return itself."""
+        # Not as a decorator, which would import torch with this module.
+        with torch.inference_mode():
+            return self._read()
+
+    def _read(self) -> _Reader:
         open_ones, read = [_Beginning((), 0.0, 0.0)], 0
         until = time.perf_counter() + SETTINGS.max_runtime_s
         best: tuple[int, ...] | None = ()
