@@ -185,7 +185,6 @@ class _Drawer:
         self.found: list[tuple[str, float]] = []
         self.rows, self.seconds = 0, 0.0
 
-    @torch.inference_mode()
     def draw(self, count: int) -> int:
         """Draw ``count`` texts and return how many rows the widest pass had.
 
@@ -193,6 +192,11 @@ class _Drawer:
             Cancelled: it was stopped.
             DecodeError: all draws together took longer than a run may.
         """
+        # Not as a decorator, which would import torch with this module.
+        with torch.inference_mode():
+            return self._draw(count)
+
+    def _draw(self, count: int) -> int:
         began = time.perf_counter()
         forward, _, ids = capture_loop(self.run, self.run.config)
         passes = BatchedPasses(forward, ids, 0.0)
