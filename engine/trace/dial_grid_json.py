@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from engine.errors import TraceError
-from engine.messages import TEMPLATES_FIELD, add_templates, restore_templates
+from engine.messages import add_templates, restore_templates
 from engine.trace import checks
 from engine.trace.dial_grid import DIAL_GRID_SCHEMA, DialGrid, GridText
 from engine.trace.dial_map import ENDS
 from engine.trace.json_io import read_value, to_dict
-from engine.trace.schema import TEMPLATES_SCHEMA, record_schema
+from engine.trace.schema import file_schema
 from engine.trace.value_types import JsonValue
 
 _MAX_BYTES = 4_000_000
@@ -67,15 +67,6 @@ def dump_dial_grid(found: DialGrid) -> str:
 
 def dial_grid_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a map of two dials."""
-    definitions: dict[str, Any] = {}
-    top = record_schema(DialGrid, definitions)
-    top["properties"] = {"schema": {"const": DIAL_GRID_SCHEMA}, **top["properties"]}
-    top["properties"][TEMPLATES_FIELD] = TEMPLATES_SCHEMA
-    top["required"] = ["schema", *top["required"]]
-    definitions[GridText.__name__]["properties"]["end"] = {"enum": list(ENDS)}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Map of two dials",
-        **top,
-        "$defs": definitions,
-    }
+    found = file_schema(DialGrid, DIAL_GRID_SCHEMA, "Map of two dials")
+    found["$defs"][GridText.__name__]["properties"]["end"] = {"enum": list(ENDS)}
+    return found

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from engine.errors import TraceError
-from engine.messages import TEMPLATES_FIELD, add_templates, restore_templates
+from engine.messages import add_templates, restore_templates
 from engine.trace import checks
 from engine.trace.dial_map import DIAL_MAP_SCHEMA, ENDS, DialInterval, DialMap
 from engine.trace.json_io import read_value, to_dict
-from engine.trace.schema import TEMPLATES_SCHEMA, record_schema
+from engine.trace.schema import file_schema
 from engine.trace.value_types import JsonValue
 
 _MAX_BYTES = 4_000_000
@@ -58,15 +58,6 @@ def dump_dial_map(found: DialMap) -> str:
 
 def dial_map_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a map."""
-    definitions: dict[str, Any] = {}
-    top = record_schema(DialMap, definitions)
-    top["properties"] = {"schema": {"const": DIAL_MAP_SCHEMA}, **top["properties"]}
-    top["properties"][TEMPLATES_FIELD] = TEMPLATES_SCHEMA
-    top["required"] = ["schema", *top["required"]]
-    definitions[DialInterval.__name__]["properties"]["end"] = {"enum": list(ENDS)}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Dial map",
-        **top,
-        "$defs": definitions,
-    }
+    found = file_schema(DialMap, DIAL_MAP_SCHEMA, "Dial map")
+    found["$defs"][DialInterval.__name__]["properties"]["end"] = {"enum": list(ENDS)}
+    return found

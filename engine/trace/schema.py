@@ -38,19 +38,32 @@ def trace_schema(*, columns: bool = False) -> dict[str, Any]:
     Args:
         columns: False for ``decoding-trace/1``, True for ``decoding-trace/2`` with columns.
     """
-    definitions: dict[str, Any] = {}
-    top = record_schema(Trace, definitions)
     name = COLUMNS_SCHEMA if columns else SCHEMA
+    found = file_schema(Trace, name, "Decoding trace in columns" if columns else "Decoding trace")
+    # The field's type is only str; its values are checked by check_trace.
+    properties = found["$defs"][Output.__name__]["properties"]
+    properties["finish_reason"] = {"enum": list(FINISH_REASONS)}
+    if columns:
+        _allow_columns(found["$defs"])
+    return found
+
+
+def file_schema(record: type[DataclassInstance], name: str, title: str) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a file that holds one record and its ``schema``.
+
+    Args:
+        record: class of the record.
+        name: the value of ``schema``.
+        title: title of the schema.
+    """
+    definitions: dict[str, Any] = {}
+    top = record_schema(record, definitions)
     top["properties"] = {"schema": {"const": name}, **top["properties"]}
     top["properties"][TEMPLATES_FIELD] = TEMPLATES_SCHEMA
     top["required"] = ["schema", *top["required"]]
-    # The field's type is only str; its values are checked by check_trace.
-    definitions[Output.__name__]["properties"]["finish_reason"] = {"enum": list(FINISH_REASONS)}
-    if columns:
-        _allow_columns(definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Decoding trace in columns" if columns else "Decoding trace",
+        "title": title,
         **top,
         "$defs": definitions,
     }

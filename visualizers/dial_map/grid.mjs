@@ -2,13 +2,7 @@
 import { toCsv } from "../shared/csv.mjs";
 import { createButton, el, saveAs } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import {
-  formatDuration,
-  formatFixed,
-  formatSetting,
-  makeVisible,
-  pluralText,
-} from "../shared/text.mjs";
+import { formatDuration, formatFixed, formatSetting, pluralText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import {
   createGridPlacing,
@@ -17,12 +11,13 @@ import {
   findGridPlace,
   textLetters,
 } from "./grid_picture.mjs";
-import { countShared, isKnown, moveOffEdge } from "./intervals.mjs";
+import { isKnown, moveOffEdge } from "./intervals.mjs";
+import { FIGURES, showText, watchWidth } from "./map_text.mjs";
 import { drawAxis } from "./picture.mjs";
 
 /** @import { DialGrid } from "./grid_picture.mjs" */
 
-const COLUMNS = ["perplexity", "rep_3", "distinct_2", "tokens"];
+const COLUMNS = FIGURES.map(([name]) => name);
 
 export class DialGridPart {
   /** @type {Run | null} */
@@ -68,12 +63,10 @@ export class DialGridPart {
     this.picture.append(this.text, acts);
     this.root = el("section", { class: "gd-part" }, el("h4", {}, tr("Two dials at once")));
     this.root.append(this.say, this.offer, this.picture);
-    new ResizeObserver(([{ contentRect }]) => {
-      const width = Math.round(contentRect.width);
-      if (width === this.#width) return;
+    watchWidth(this.cells, (width) => {
       this.#width = width;
       this.#draw();
-    }).observe(this.cells);
+    });
   }
 
   /** @param {Run} run an ended one */
@@ -164,7 +157,6 @@ export class DialGridPart {
     if (!grid || !run) return;
     const at = findCell(grid, this.#row, this.#value);
     const { text } = grid.cells[at];
-    const { token_ids, end } = grid.texts[text];
     for (const [i, node] of [...this.cells.querySelectorAll("g[data-text]")].entries()) {
       node.classList.toggle("gd-same", grid.cells[i].text === text);
       node.classList.toggle("gd-here", i === at);
@@ -178,16 +170,9 @@ export class DialGridPart {
       pluralText(count, tr("in 1 cell"), tr("in {n} cells")),
     ];
     this.caption.textContent = caption.join(" · ");
-    const shown = end === "eos" ? token_ids.slice(0, -1) : token_ids;
-    const shared = countShared(shown, own);
-    const words = (/** @type {number[]} */ ids) => ids.map((id) => grid.pieces[id]).join("");
-    this.text.replaceChildren(
-      words(shown.slice(0, shared)),
-      el("b", { class: "di-new" }, words(shown.slice(shared))),
-      this.#isWhole(at) ? "" : "…",
-    );
+    const words = showText(this.text, grid.texts[text], grid.pieces, own, this.#isWhole(at));
     this.box.setAttribute("aria-valuenow", String(this.#value));
-    this.box.setAttribute("aria-valuetext", `${caption.join(", ")}: ${makeVisible(words(shown))}`);
+    this.box.setAttribute("aria-valuetext", `${caption.join(", ")}: ${words}`);
   }
 
   /** @param {number} at */

@@ -3,17 +3,11 @@ import { toCsv } from "../shared/csv.mjs";
 import { createButton, createFact, el, saveAs } from "../shared/dom.mjs";
 import { KEY_STEPS } from "../shared/keys.mjs";
 import { said } from "../shared/server_text.mjs";
-import { term } from "../shared/terms.mjs";
-import {
-  formatFixed,
-  formatPercent,
-  makeVisible,
-  pluralText,
-  toCssLength,
-} from "../shared/text.mjs";
+import { formatFixed, pluralText, toCssLength } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { DialGridPart } from "./grid.mjs";
-import { captionTexts, countShared, findPlace, isKnown } from "./intervals.mjs";
+import { captionTexts, findPlace, isKnown } from "./intervals.mjs";
+import { FIGURES, showText, watchWidth } from "./map_text.mjs";
 import { createPlacing, drawAxis, drawCells, drawFigure, valueAt } from "./picture.mjs";
 
 /** @import { DialMap } from "./intervals.mjs" */
@@ -25,13 +19,6 @@ const DIAL_TITLES = {
   top_k: tr("Top-k"),
   min_p: tr("Min-p"),
 };
-/** @type {[string, Content, (x: number) => string][]} */
-const FIGURES = [
-  ["perplexity", term("perplexity"), formatFixed],
-  ["rep_3", term("rep-n", tr("repeated 3-grams")), formatPercent],
-  ["distinct_2", tr("different 2-grams"), formatPercent],
-  ["tokens", tr("tokens"), String],
-];
 
 /** @param {string} dial */
 const dialTitle = (dial) => DIAL_TITLES[dial] ?? dial;
@@ -78,12 +65,10 @@ class DialMapView {
       ...[this.dials, this.say, this.picture, this.caption, this.text, this.figures, this.acts],
       this.grid.root,
     );
-    new ResizeObserver(([{ contentRect }]) => {
-      const width = Math.round(contentRect.width);
-      if (width === this.#width) return;
+    watchWidth(this.cells, (width) => {
       this.#width = width;
       this.#draw();
-    }).observe(this.cells);
+    });
   }
 
   /** @param {Run} run */
@@ -173,20 +158,14 @@ class DialMapView {
     const own = run.outputs[0]?.token_ids ?? [];
     const place = findPlace(map, own, this.#value);
     const at = this.#nearest();
-    const { token_ids, end } = map.intervals[at];
     const caption = [
       `${dialTitle(map.dial)} ${formatFixed(this.#value)}`,
       ...captionTexts(map, place),
     ];
     this.caption.textContent = caption.join(" · ");
-    const shown = end === "eos" ? token_ids.slice(0, -1) : token_ids;
-    const shared = countShared(shown, own);
-    const words = (/** @type {number[]} */ ids) => ids.map((id) => map.pieces[id]).join("");
-    this.text.replaceChildren(
-      words(shown.slice(0, shared)),
-      el("b", { class: "di-new" }, words(shown.slice(shared))),
-      isKnown(map.intervals[at]) && end !== "cut" ? "" : "…",
-    );
+    const text = map.intervals[at];
+    const isWhole = isKnown(text) && text.end !== "cut";
+    const words = showText(this.text, text, map.pieces, own, isWhole);
     const left = toCssLength(createPlacing(map, 1)(this.#value));
     /** @type {NodeListOf<HTMLElement>} */
     const lines = this.figures.querySelectorAll(".di-line");
@@ -196,7 +175,7 @@ class DialMapView {
       if (value) value.textContent = format(map.view.figures[at][name]);
     }
     this.box.setAttribute("aria-valuenow", String(this.#value));
-    this.box.setAttribute("aria-valuetext", `${caption.join(", ")}: ${makeVisible(words(shown))}`);
+    this.box.setAttribute("aria-valuetext", `${caption.join(", ")}: ${words}`);
   }
 
   // The stretch of the value, or the nearest one between two stops.

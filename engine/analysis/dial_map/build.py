@@ -299,11 +299,6 @@ def _to_map(plan: DialPlan, mapper: Mapper, seconds: float) -> DialMap:
     pairs = itertools.pairwise(leaf.ids for leaf in leaves)
     changes = [None, *(common_prefix_length(pair, (True, True))[0] for pair in pairs)]
     return DialMap(
-        dial=plan.dial,
-        low=plan.low,
-        high=plan.high,
-        value=getattr(run.config, plan.dial),
-        stops=plan.ticks.stops,
         proven=not plan.reason,
         reason=plan.reason,
         intervals=tuple(
@@ -311,18 +306,31 @@ def _to_map(plan: DialPlan, mapper: Mapper, seconds: float) -> DialMap:
             for leaf, change in zip(leaves, changes, strict=True)
         ),
         pieces=pieces,
-        model=loaded.info(),
-        seed=run.request.seed,
-        config=config_to_dict(run.config),
-        prompt_ids=tuple(run.prompt_ids),
-        steps=mapper.steps,
-        complete=mapper.is_complete,
-        forward_rows=mapper.passes.rows,
-        decisions=mapper.decider.count,
-        decided_alone=mapper.decided_alone,
-        seconds=round_decimals(seconds),
         notes=format_notes(run, leaves),
+        **map_facts(plan, mapper, seconds),
     )
+
+
+def map_facts(plan: DialPlan, mapper: Mapper, seconds: float) -> dict[str, Any]:
+    """Return the fields that a map of one dial and a map of two have in common."""
+    run = plan.run
+    return {
+        "dial": plan.dial,
+        "low": plan.low,
+        "high": plan.high,
+        "value": getattr(run.config, plan.dial),
+        "stops": plan.ticks.stops,
+        "model": run.target.info(),
+        "seed": run.request.seed,
+        "config": config_to_dict(run.config),
+        "prompt_ids": tuple(run.prompt_ids),
+        "steps": mapper.steps,
+        "complete": mapper.is_complete,
+        "forward_rows": mapper.passes.rows,
+        "decisions": mapper.decider.count,
+        "decided_alone": mapper.decided_alone,
+        "seconds": round_decimals(seconds),
+    }
 
 
 def _to_interval(ticks: Ticks, leaf: Leaf, change: int | None, loaded: LoadedModel) -> DialInterval:

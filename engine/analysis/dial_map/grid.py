@@ -17,15 +17,14 @@ from engine.analysis.dial_map.build import (
     advance_mapper,
     create_mapper,
     format_notes,
+    map_facts,
     plan_map,
 )
 from engine.analysis.dial_map.dials import SECOND_DIALS, check_dial_value
 from engine.analysis.dial_map.mapper import Leaf, Mapper
-from engine.declare.config import config_to_dict
 from engine.declare.params import Integer, params_of
 from engine.declare.slider import slider_bounds
 from engine.errors import Cancelled, DecodeError, ParameterError
-from engine.loops.recorder import round_decimals
 from engine.messages import Message
 from engine.models.text import decode_ids
 from engine.run.preparation import ModelLoader
@@ -175,14 +174,9 @@ def _to_grid(plan: DialPlan, mapper: Mapper, seconds: float) -> DialGrid:
     ids = {i for leaf in texts.values() for i in leaf.ids} | set(run.prompt_ids)
     own = getattr(run.config, plan.second)
     return DialGrid(
-        dial=plan.dial,
-        low=plan.low,
-        high=plan.high,
-        value=getattr(run.config, plan.dial),
         second=plan.second,
         second_value=own if own in plan.values else None,
         values=plan.values,
-        stops=plan.ticks.stops,
         cells=tuple(
             GridCell(
                 leaf.row,
@@ -203,15 +197,6 @@ def _to_grid(plan: DialPlan, mapper: Mapper, seconds: float) -> DialGrid:
             for leaf in texts.values()
         ),
         pieces=loaded.pieces.of(ids),
-        model=loaded.info(),
-        seed=run.request.seed,
-        config=config_to_dict(run.config),
-        prompt_ids=tuple(run.prompt_ids),
-        steps=mapper.steps,
-        complete=mapper.is_complete,
-        forward_rows=mapper.passes.rows,
-        decisions=mapper.decider.count,
-        decided_alone=mapper.decided_alone,
-        seconds=round_decimals(seconds),
         notes=format_notes(run, mapper.leaves, GRID_TOKENS),
+        **map_facts(plan, mapper, seconds),
     )
