@@ -15,6 +15,7 @@ import { getDeclaration } from "../shell/spec.mjs";
 import { mountLayout } from "../shell/tab_layout.mjs";
 import { createResult } from "./taste_chart.mjs";
 import { drawPairs, PAIRS_PER_ROUND, shuffleSides } from "./taste_votes.mjs";
+import { createVotePair, findVote } from "./vote_pair.mjs";
 
 /** @typedef {import("./taste_votes.mjs").Pair} Pair */
 /** @typedef {import("./taste_votes.mjs").Side} Side */
@@ -30,14 +31,6 @@ const ABOUT = tr(
 const LIVE_NOTE = tr(
   "Or let two strategies of your choice continue a prompt of yours: what they write is one more pair, on sides that chance chooses.",
 );
-const LEFT = tr("Left");
-const RIGHT = tr("Right");
-/** @type {[string, string, Side | null][]} */
-const VOTE_KEYS = [
-  ["1", LEFT, 0],
-  ["2", RIGHT, 1],
-  ["0", tr("No difference"), null],
-];
 const INITIAL_FORMS = [
   { strategy: "greedy", params: {} },
   { strategy: "sampling", params: { temperature: 0.7, top_k: 0, top_p: 0.9 } },
@@ -133,37 +126,19 @@ class TasteTab {
     const [pair] = this.#pairs;
     if (!pair) return this.box.replaceChildren();
     const had = this.box.contains(document.activeElement);
-    const number = this.#votes.length + 1;
-    /**
-     * @param {Written} written
-     * @param {string} side
-     */
-    const text = ({ text }, side) =>
-      el(
-        "section",
-        { class: "dp-card ts-text", "aria-label": side },
-        el("h3", {}, side),
-        el("p", {}, el("span", { class: "dp-prompt" }, makeVisible(pair.prompt ?? "")), text),
-      );
-    const [left, right] = pair.texts;
-    const title = el(
-      "h3",
-      { class: "ts-title", tabindex: -1 },
-      tr("Pair {n} of {total}: which do you like better?", { n: number, total: PAIRS_PER_ROUND }),
-    );
-    const votes = VOTE_KEYS.map(([key, label, vote]) =>
-      createButton(label, () => this.#castVote(vote), {
-        class: "dp-btn ts-vote",
-        "aria-keyshortcuts": key,
-      }),
-    );
-    for (const [i, node] of votes.entries())
-      node.prepend(el("kbd", { "aria-hidden": "true" }, VOTE_KEYS[i][0]), " ");
-    this.box.replaceChildren(
-      title,
-      el("div", { class: "ts-pair" }, text(left, LEFT), text(right, RIGHT)),
-      el("div", { class: "dp-row ts-votes", role: "group", "aria-label": tr("Your vote") }, votes),
-    );
+    /** @param {Written} written */
+    const text = ({ text }) => [
+      el("span", { class: "dp-prompt" }, makeVisible(pair.prompt ?? "")),
+      text,
+    ];
+    const [title, ...rest] = createVotePair({
+      level: "h3",
+      number: this.#votes.length + 1,
+      total: PAIRS_PER_ROUND,
+      texts: [text(pair.texts[0]), text(pair.texts[1])],
+      vote: (side) => this.#castVote(side),
+    });
+    this.box.replaceChildren(title, ...rest);
     if (had) title.focus({ preventScroll: true });
   }
 
@@ -205,14 +180,11 @@ class TasteTab {
 
   /** @param {KeyboardEvent} event */
   #handleKey(event) {
-    const { target, key } = event;
-    if (event.ctrlKey || event.metaKey || event.altKey || this.#votes.length >= PAIRS_PER_ROUND)
-      return;
-    if (target instanceof Element && target.closest("input, textarea, select")) return;
-    const found = VOTE_KEYS.find(([name]) => name === key);
-    if (!found || !this.#pairs.length) return;
+    if (this.#votes.length >= PAIRS_PER_ROUND || !this.#pairs.length) return;
+    const vote = findVote(event);
+    if (vote === undefined) return;
     event.preventDefault();
-    this.#castVote(found[2]);
+    this.#castVote(vote);
   }
 
   #requestPair() {

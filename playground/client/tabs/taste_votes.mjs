@@ -42,12 +42,14 @@ export function shuffleList(list, random) {
 
 /**
  * Return a pair with its two texts on random sides.
- * @param {Pair} pair
+ * @template {{ texts: [any, any] }} T
+ * @param {T} pair
  * @param {() => number} random
- * @returns {Pair}
+ * @returns {T}
  */
-export function shuffleSides({ prompt, texts: [a, b] }, random) {
-  return { prompt, texts: random() < 0.5 ? [a, b] : [b, a] };
+export function shuffleSides(pair, random) {
+  const [a, b] = pair.texts;
+  return { ...pair, texts: random() < 0.5 ? [a, b] : [b, a] };
 }
 
 /**

@@ -4,7 +4,8 @@ import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { shuffleList } from "./taste_votes.mjs";
+import { shuffleList, shuffleSides } from "./taste_votes.mjs";
+import { createVotePair, findVote } from "./vote_pair.mjs";
 
 /** @typedef {import("./tune_table.mjs").TuneCell} TuneCell */
 /** @typedef {{ prompt: number, seed: number, pair: [number, number], preferred: number | null }} TuneVote */
@@ -12,12 +13,6 @@ import { shuffleList } from "./taste_votes.mjs";
 
 const STORAGE_KEY = "dp-tune-votes";
 const MAX_TABLES = 10;
-/** @type {[string, string, 0 | 1 | null][]} */
-const VOTE_KEYS = [
-  ["1", tr("Left"), 0],
-  ["2", tr("Right"), 1],
-  ["0", tr("No difference"), null],
-];
 
 /**
  * Return the pairs of texts of two settings that can be voted on, in random order and on random sides:
@@ -44,19 +39,19 @@ export function listPairs(cells, random, pair, votes, draw) {
         other.prompt === one.prompt &&
         (!random[pair[0]] || !random[pair[1]] || other.seed === one.seed),
     );
-    return others.map((other) => ({
-      prompt: one.prompt,
-      seed: random[pair[0]] ? one.seed : other.seed,
-      texts: [one, other],
-    }));
+    return others.map(
+      (other) =>
+        /** @type {TunePair} */ ({
+          prompt: one.prompt,
+          seed: random[pair[0]] ? one.seed : other.seed,
+          texts: [one, other],
+        }),
+    );
   });
   const open = found.filter(
     ({ prompt, seed, texts }) => texts[0].text !== texts[1].text && !done.has(`${prompt}-${seed}`),
   );
-  return shuffleList(open, draw).map((one) => ({
-    ...one,
-    texts: draw() < 0.5 ? [one.texts[0], one.texts[1]] : [one.texts[1], one.texts[0]],
-  }));
+  return shuffleList(open, draw).map((one) => shuffleSides(one, draw));
 }
 
 /**
@@ -173,36 +168,16 @@ export class TuneVotes {
   #draw() {
     const [shown] = this.#pairs;
     if (!shown) return this.#finish();
-    const total = this.#voted + this.#pairs.length;
-    const title = el(
-      "h4",
-      { class: "ts-title", tabindex: -1 },
-      tr("Pair {n} of {total}: which do you like better?", { n: this.#voted + 1, total }),
-    );
-    const texts = shown.texts.map(({ text }, i) =>
-      el(
-        "section",
-        { class: "dp-card ts-text", "aria-label": VOTE_KEYS[i][1] },
-        el("h4", {}, VOTE_KEYS[i][1]),
-        el("p", {}, makeVisible(text)),
-      ),
-    );
-    const votes = VOTE_KEYS.map(([key, label, side]) =>
-      createButton(
-        [el("kbd", { "aria-hidden": "true" }, key), " ", label],
-        () => this.#vote(side),
-        {
-          class: "dp-btn ts-vote",
-          "aria-keyshortcuts": key,
-        },
-      ),
-    );
-    const end = createButton(tr("Show the result"), () => this.#finish());
-    this.pair.replaceChildren(
-      title,
-      el("div", { class: "ts-pair" }, texts),
-      el("div", { class: "dp-row", role: "group", "aria-label": tr("Your vote") }, votes, end),
-    );
+    const [left, right] = shown.texts;
+    const [title, ...rest] = createVotePair({
+      level: "h4",
+      number: this.#voted + 1,
+      total: this.#voted + this.#pairs.length,
+      texts: [makeVisible(left.text), makeVisible(right.text)],
+      vote: (side) => this.#vote(side),
+      more: createButton(tr("Show the result"), () => this.#finish()),
+    });
+    this.pair.replaceChildren(title, ...rest);
     title.focus({ preventScroll: true });
   }
 
@@ -234,12 +209,9 @@ export class TuneVotes {
 
   /** @param {KeyboardEvent} event */
   #handleKey(event) {
-    const { target, key, ctrlKey, metaKey, altKey } = event;
-    if (ctrlKey || metaKey || altKey || !this.#pairs.length) return;
-    if (target instanceof Element && target.closest("select")) return;
-    const found = VOTE_KEYS.find(([name]) => name === key);
-    if (!found) return;
+    const vote = this.#pairs.length ? findVote(event) : undefined;
+    if (vote === undefined) return;
     event.preventDefault();
-    this.#vote(found[2]);
+    this.#vote(vote);
   }
 }
