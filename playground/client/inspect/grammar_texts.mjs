@@ -6,28 +6,13 @@ import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
 import { store } from "../shell/page_state.mjs";
-import { askServer } from "../shell/questions.mjs";
+import { askAboutRun, NO_ENDING } from "./step_questions.mjs";
 
 const HINT = tr(
   "A grammar removes tokens one by one. Would the model choose the same text among all allowed ones?",
 );
 const READING = tr("The model reads the allowed texts. This can take a minute.");
 const STOPPED = tr("Stopped.");
-
-/**
- * Ask about a run; its record is sent along if the server does not know it.
- * @param {Run} run
- * @param {string} press
- */
-async function askAboutRun(run, press) {
-  const question = { action: "grammar_texts", press };
-  if (!run.source) {
-    const answer = await askServer({ ...question, run: run.id });
-    if (!answer.forgotten) return answer;
-  }
-  const bare = { steps: [], outputs: [], emitted: [], grammar: [], metrics: {}, notes: [] };
-  return askServer({ ...question, trace: { ...toTrace(run), ...bare } });
-}
 
 class GrammarComparison {
   /** @type {Run | null} */
@@ -87,7 +72,10 @@ class GrammarComparison {
     if (!run) return;
     this.#show(READING, true);
     this.stop.focus();
-    const answer = await this.#question.ask((press) => askAboutRun(run, press));
+    const bare = () => ({ ...toTrace(run), steps: [], ...NO_ENDING });
+    const answer = await this.#question.ask((press) =>
+      askAboutRun(run, { action: "grammar_texts", press }, bare),
+    );
     if (!answer || this.#run !== run) return;
     if (!answer.found) {
       this.#show(`⚠ ${said(answer.error)}`, false, "bad");

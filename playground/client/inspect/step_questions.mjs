@@ -10,6 +10,9 @@ const NO_ANSWER = tr("The server does not answer, so nothing can be asked now.")
 // Ids of runs that the server has dropped from memory.
 const forgottenRuns = new Set();
 
+/** Parts of a trace that no question needs, left out. */
+export const NO_ENDING = { outputs: [], emitted: [], grammar: [], metrics: {}, notes: [] };
+
 /**
  * Return the trace up to a step: full data for that step, only tokens and beam nodes before it.
  * @param {Run} run
@@ -21,7 +24,7 @@ function truncateTrace(run, index) {
     const { candidates: _, stages: __, ...bare } = step;
     return { ...bare, detail: step.detail?.kind === "beam" ? step.detail : null };
   });
-  return { ...toTrace(run), steps, outputs: [], emitted: [], grammar: [], metrics: {}, notes: [] };
+  return { ...toTrace(run), steps, ...NO_ENDING };
 }
 
 /**
@@ -29,13 +32,22 @@ function truncateTrace(run, index) {
  * @param {Run} run
  * @param {{ action: string, step: number } & Record<string, any>} question
  */
-export async function askAboutStep(run, question) {
+export const askAboutStep = (run, question) =>
+  askAboutRun(run, question, () => truncateTrace(run, question.step));
+
+/**
+ * Ask the server about a run; its trace is sent along if the server does not know it.
+ * @param {Run} run
+ * @param {{ action: string } & Record<string, any>} question
+ * @param {() => object} makeTrace returns what the answer needs of the trace
+ */
+export async function askAboutRun(run, question, makeTrace) {
   if (!run.source && !forgottenRuns.has(run.id)) {
     const answer = await askServer({ ...question, run: run.id });
     if (!answer.forgotten) return answer;
     forgottenRuns.add(run.id);
   }
-  return askServer({ ...question, trace: truncateTrace(run, question.step) });
+  return askServer({ ...question, trace: makeTrace() });
 }
 
 /**

@@ -2,7 +2,7 @@
 import { toTrace } from "../../../visualizers/shared/record.mjs";
 import { tokenText } from "../../../visualizers/shared/text.mjs";
 import { askWhenReady } from "../shell/questions.mjs";
-import { withTimeout } from "./step_questions.mjs";
+import { NO_ENDING, withTimeout } from "./step_questions.mjs";
 
 // Ids of runs whose logits the server has dropped.
 const forgottenRuns = new Set();
@@ -50,11 +50,7 @@ function slimTrace(run, index) {
   return {
     ...toTrace(run),
     steps,
-    outputs: [],
-    emitted: [],
-    grammar: [],
     pieces,
-    metrics: {},
-    notes: [],
+    ...NO_ENDING,
   };
 }
