@@ -10,11 +10,10 @@ from engine.sources.endpoint_address import EndpointAddress
 
 ChatMessages = Sequence[Mapping[str, Any]]
 _NO_PENALTIES = {"presence_penalty": 0.0, "frequency_penalty": 0.0}
-_RANDOM_SEED = 2**32 - 1
-"""llama.cpp reads this seed as a random one."""
 _WHOLE_TEXT = 100_000
 """Tokens that a penalty looks back: newer versions of llama.cpp refuse -1 for all."""
 LARGEST_SEED = 2**31 - 1
+"""llama.cpp reads 2**32 - 1 as a random seed, and others take numbers with a sign only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +133,10 @@ class LlamaCpp(Dialect):
     takes_ids = True
 
     def request(self, asked: Completion, *, stream: bool) -> tuple[str, dict[str, Any]]:
-        sampler = asked.sampler
         return f"{self.root}/completion", {
             "prompt": list(asked.ids),
             "n_predict": asked.new_tokens,
-            "temperature": sampler.temperature,
-            "top_k": sampler.top_k,
-            "top_p": sampler.top_p,
-            "min_p": sampler.min_p,
-            "repeat_penalty": sampler.repetition_penalty,
-            "repeat_last_n": _WHOLE_TEXT,
-            "seed": sampler.seed % _RANDOM_SEED,
-            **_NO_PENALTIES,
+            **_llamacpp_sampler(asked.sampler),
             "typical_p": 1.0,
             "top_n_sigma": -1.0,
             "xtc_probability": 0.0,
@@ -171,17 +162,9 @@ class Ollama(Dialect):
     sends = frozenset(SamplerValues.__slots__)
 
     def request(self, asked: Completion, *, stream: bool) -> tuple[str, dict[str, Any]]:
-        sampler = asked.sampler
         options = {
             "num_predict": asked.new_tokens,
-            "temperature": sampler.temperature,
-            "top_k": sampler.top_k,
-            "top_p": sampler.top_p,
-            "min_p": sampler.min_p,
-            "repeat_penalty": sampler.repetition_penalty,
-            "repeat_last_n": _WHOLE_TEXT,
-            "seed": sampler.seed,
-            **_NO_PENALTIES,
+            **_llamacpp_sampler(asked.sampler),
             **({"stop": list(asked.stop)} if asked.stop else {}),
         }
         body = {
@@ -195,6 +178,20 @@ class Ollama(Dialect):
             return f"{self.root}/api/chat", body | {"messages": [*asked.messages]}
         # Raw: otherwise the server puts its chat template around the prompt.
         return f"{self.root}/api/generate", body | {"prompt": asked.prompt, "raw": True}
+
+
+def _llamacpp_sampler(sampler: SamplerValues) -> dict[str, Any]:
+    """Return a sampler in the names of llama.cpp, which are also those of Ollama."""
+    return {
+        "temperature": sampler.temperature,
+        "top_k": sampler.top_k,
+        "top_p": sampler.top_p,
+        "min_p": sampler.min_p,
+        "repeat_penalty": sampler.repetition_penalty,
+        "repeat_last_n": _WHOLE_TEXT,
+        "seed": sampler.seed,
+        **_NO_PENALTIES,
+    }
 
 
 def _stream_fields(stream: bool) -> dict[str, Any]:

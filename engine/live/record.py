@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from itertools import takewhile
 from typing import Any
 
 from engine.endpoints.answer import Answer
@@ -15,6 +14,7 @@ from engine.endpoints.to_trace import trace_from_answer
 from engine.endpoints.token_names import TokenNames
 from engine.live.own_draw import OwnDraw
 from engine.live.plan import LivePlan
+from engine.models.text import common_prefix_length
 from engine.run.request import DecodeRequest
 from engine.trace.checks import check_trace
 from engine.trace.events import StepRecorded, TextDelta
@@ -105,8 +105,7 @@ class LiveRecord:
 
     def _send_text(self, text: str) -> None:
         if text != self._sent_text:
-            pairs = zip(text, self._sent_text, strict=False)
-            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            same = common_prefix_length(text, self._sent_text)
             self.send(TextDelta(0, same, text[same:]))
             self._sent_text = text
 
