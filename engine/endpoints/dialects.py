@@ -18,7 +18,7 @@ LARGEST_SEED = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class SamplerValues:
-    """Every value of a server's sampler: what is not sent, a server sets to a default of its own."""
+    """Every value of a server's sampler: a server replaces what is not sent by its defaults."""
 
     temperature: float = 0.0
     top_k: int = 0

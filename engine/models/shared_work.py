@@ -71,7 +71,7 @@ class SharedWork:
         finally:
             with self.lock:
                 shared.waiting -= 1
-                # A later caller begins anew: this work ends at its next report.
+                # This work ends at its next report, so a later caller must start another.
                 if not shared.waiting:
                     del self.active[key]
 

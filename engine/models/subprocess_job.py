@@ -146,7 +146,7 @@ def _wait_for_answer(
 
 def _read_lines(output: IO[str], lines: SimpleQueue[str]) -> None:
     """Pass on a process's lines, and an empty one when it has ended."""
-    # In a thread of its own, since a blocked read notices neither a time limit nor a caller who leaves.
+    # In a separate thread, since a blocked read notices neither a time limit nor a caller who leaves.
     for line in output:
         lines.put(line)
     lines.put("")

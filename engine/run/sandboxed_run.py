@@ -151,7 +151,7 @@ def build_job(run: Prepared) -> dict[str, Any]:
     own = found.method.takes if found else frozenset()
     arguments = dict(config.arguments or {})
     if "seed" in own:
-        # Otherwise a method with a seed of its own would ignore the run's.
+        # Otherwise a method that sets a seed would ignore the run's.
         arguments.setdefault("seed", run.request.seed)
     use_cache = uses_cache(run.strategy, target.capabilities)
     select = run.strategy.generate_kwargs(config)

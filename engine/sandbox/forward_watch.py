@@ -272,7 +272,7 @@ class ForwardWatch:
             self.recorder.elapsed_s(),
         )
         self._since, self._declared = [], 0
-        # The next step needs observations of its own: old ones may have the same text and other settings.
+        # The next step needs new observations: old ones may have the same text and other settings.
         self._seen.clear()
         self._steps += 1
         self.send(step)

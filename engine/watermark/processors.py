@@ -149,8 +149,8 @@ def _is_moved_to_head(partner: np.ndarray, place: int, head: int) -> bool:
     """Follow the token at ``place`` through the swaps; return whether it ends in the head."""
     start = 0
     while True:
-        # A step that names the token's place moves it into the head for good; the step of its own place
-        # sends it on to another one.
+        # A step that names the token's place moves it into the head, where it stays. The step at that
+        # place moves the token to another one.
         if (partner[start : min(place, head)] == place).any():
             return True
         if place >= head:

@@ -91,7 +91,7 @@ def _compare_step(
     ids: torch.Tensor,
     mask: torch.Tensor,
 ) -> float:
-    # As generate() counts: padding has no position of its own.
+    # As generate() counts them: padding has no position.
     positions = (mask.cumsum(-1) - 1).clip(0)[:, -ids.shape[1] :]
     inputs = {"input_ids": ids, "attention_mask": mask}
     if "position_ids" in inspect.signature(model.forward).parameters:

@@ -58,7 +58,7 @@ function render({ model, el }) {
   const post = () => {
     if (!ready) return;
     const texts = LEVELS.flatMap((level) => model.get(level)).slice(sent);
-    // The page is a document of its own origin in some notebooks, so no origin can be named.
+    // In some notebooks the page has another origin, so none can be named here.
     frame.contentWindow?.postMessage({ texts, selected: sent ? null : selected }, "*");
     sent += texts.length;
   };
