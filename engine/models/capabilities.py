@@ -14,6 +14,7 @@ import torch
 import transformers
 
 from engine.models.hooks import has_own_forward
+from engine.models.layer_types import WITHOUT_KEYS, layer_types
 from engine.models.model_types import Model
 from engine.models.readers.families import decoding_part, family_of
 
@@ -52,6 +53,7 @@ _POSITION_NAMES = (
     "n_positions",
     "max_target_positions",
     "max_seq_len",
+    "max_decoder_position_embeddings",
 )
 _INPUT_KINDS = {
     "input_ids": "text",
@@ -135,8 +137,7 @@ def capabilities_of(model: Model) -> Capabilities:
         and not (family is not None and family.is_speech_model),
         is_encoder_decoder=bool(model.config.is_encoder_decoder),
         cache_name=cache_name,
-        has_cache=cache_name is not None
-        or any(name in arguments for name in (*CACHE_ARGUMENTS, *CUSTOM_CACHE_ARGUMENTS)),
+        has_cache=cache_name is not None or (takes_cache(model) and not _cannot_count(model)),
         can_crop=crop,
         can_restore=cache_name is not None and stateless and bool(types & RESUMABLE_STATE_TYPES),
         can_step=cache_name is not None and stateless and not alone,
@@ -231,7 +232,25 @@ def _cache_name(model: Model, arguments: Any) -> str | None:
     if not model._supports_default_dynamic_cache():
         return None
     name = CACHE_ARGUMENTS["mamba" in type(model).__name__.lower()]  # as generate() chooses it
-    return name if name in arguments else None
+    return name if name in arguments and not _cannot_count(model) else None
+
+
+def takes_cache(model: Model) -> bool:
+    """Return True if a model's forward has an argument for a cache of any kind."""
+    arguments = inspect.signature(model.forward).parameters
+    return any(name in arguments for name in (*CACHE_ARGUMENTS, *CUSTOM_CACHE_ARGUMENTS))
+
+
+def _cannot_count(model: Model) -> bool:
+    """Return True for a hybrid without a single attention layer, with which generate() fails.
+
+    Its cache counts the tokens that it holds in its attention layers. Mamba's, an argument of another
+    name, is never asked for their number.
+    """
+    if "past_key_values" not in inspect.signature(model.forward).parameters:
+        return False
+    kinds = layer_types(model.config) if model._supports_default_dynamic_cache() else ()
+    return bool(kinds) and WITHOUT_KEYS.issuperset(kinds)
 
 
 def _can_crop_layers(model: Model) -> bool:

@@ -19,6 +19,11 @@ from engine.sources.source import Source
 _REFUSALS: dict[tuple[Any, ...], str] = {}
 _MAX_REFUSALS = 256
 _LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
+_COUNTS = (
+    *("sliding_window", "attention_chunk_size", "number_of_conv_states"),
+    *("decoder_layers", "num_decoder_layers", "num_mtp_layers"),
+)
+"""Fields that transformers' caches, or ``capabilities``, read of configurations of every class."""
 _MAX_FIELDS_TRIED = 64
 """A configuration may have any number of fields, and each try builds a layer."""
 
@@ -66,6 +71,10 @@ def auto_class(name: str, folder: str) -> tuple[Any, Any]:
     # One configuration may serve several classes; its architectures name the one that was saved.
     own = [a for a in found if a._model_mapping[type(config)].__name__ in wrote]
     if not found:
+        other: Any = AutoModelForCausalLM if config.is_encoder_decoder else AutoModelForSeq2SeqLM
+        value = files.check_config(folder).get("is_encoder_decoder")
+        if value is not None and type(config) in other._model_mapping:
+            raise files.odd_field_error("config.json", "is_encoder_decoder", value, ValueError())
         raise ModelError(
             "{name} is of the kind {kind}, and only models that write text can be used.",
             name=name,
@@ -131,6 +140,7 @@ def build_from_config(
             # Without an explicit dtype transformers sets torch's global default dtype meanwhile,
             # which would change concurrent runs.
             model = auto.from_config(read, dtype=torch.float32, trust_remote_code=False)
+        _check_counts(read)
     except ModelError:
         raise
     except Exception as error:  # a configuration may break any rule of its class
@@ -145,6 +155,19 @@ def build_from_config(
         ) from None
     sizes.check_meta_size(model, values, packed="quantization_config" in config)
     return auto, model
+
+
+def _check_counts(config: Any) -> None:
+    """Check the fields that are read of every configuration, also where its class does not check them.
+
+    Raises:
+        ModelError: one is no whole number.
+    """
+    text = config.get_text_config(decoder=True)
+    for name in _COUNTS:
+        value = getattr(text, name, None)
+        if value is not None and not isinstance(value, int):
+            raise files.odd_field_error("config.json", name, value, TypeError())
 
 
 def _find_odd_field(config: Mapping[str, object], error: Exception, auto: Any) -> ModelError | None:

@@ -19,7 +19,7 @@ from engine.errors import Cancelled, ModelError
 from engine.messages import Message
 from engine.model_code import ModelWork
 from engine.models import memory_budget
-from engine.models.context_check import table_positions
+from engine.models.context_check import decoder_positions
 from engine.models.loading import LoadedModel, get_cached_model, load_source
 from engine.models.model_resolver import resolve_model
 from engine.models.model_types import Model
@@ -368,7 +368,7 @@ def fit_total_lengths(
 def _fit_length(checked: CheckedRequest, target: LoadedModel, prompt_length: int) -> CheckedRequest:
     """Cut max_new_tokens to the model's remaining context, with a note."""
     context, config = target.context_length, checked.config
-    table = table_positions(target)
+    table = decoder_positions(target)
     if table is not None:  # the encoder reads the prompt; the decoder begins with its start token
         context, prompt_length = table, 1
     if context is None or prompt_length + config.max_new_tokens <= context:

@@ -9,7 +9,7 @@ from engine.declare.special_tokens import PARSE, TEXT
 from engine.errors import ParameterError
 from engine.media import Media
 from engine.messages import Message
-from engine.models.context_check import table_positions
+from engine.models.context_check import encoder_positions
 from engine.number_text import quote_token
 from engine.run.chat_request import check_messages
 from engine.settings import SETTINGS
@@ -103,7 +103,7 @@ def check_prompt_length(name: str, tokens: int, loaded: LoadedModel) -> None:
     limit, context, table = (
         SETTINGS.max_prompt_tokens,
         loaded.context_length,
-        table_positions(loaded),
+        encoder_positions(loaded),
     )
     if context is not None and tokens >= context:
         raise ParameterError(

@@ -28,7 +28,7 @@ from tests.helpers.models import IDS, fresh_model, native, set_weights, tiny_lla
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
-from tests.helpers.zoo import KIND_NAMES, KINDS, LATENT, made, small_config
+from tests.helpers.zoo import KIND_NAMES, KINDS, LATENT, Kind, made, make_model, small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 TEXT = [5, 9, 11, 4, 33, 40, 17, 8]
@@ -321,6 +321,34 @@ def test_an_encoder_and_its_decoder_end_with_their_tables_of_positions(name, str
     assert "max_new_tokens = 300 was cut to 255: the model's decoder has 256" in trace.notes[0]
     sentence = clean(str(failed(DecodeRequest(strategy, loaded, input_ids=[*full, 5], params=FEW))))
     assert "'257 tokens' is not allowed: the model's encoder reads at most 256 tokens" in sentence
+
+
+SHORT_TABLES = {
+    # The second stream of its decoder reads one row ahead, and its encoder any length.
+    "ProphetNet": {"max_position_embeddings": 42},
+    "LED": {
+        "max_encoder_position_embeddings": 64,
+        "max_decoder_position_embeddings": 40,
+        "attention_window": 8,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "strategy", ["greedy", *mark_nightly(["beam_search", "contrastive_search"])]
+)
+@pytest.mark.parametrize("name", [*SHORT_TABLES])
+def test_a_decoder_ends_with_the_last_position_that_it_can_read(name, strategy):
+    kind = Kind(name, SHORT_TABLES[name], f"{name}ForConditionalGeneration")
+    loaded = LoadedModel(make_model(kind), None, name)
+    last = {"max_new_tokens": 60, "suppress_tokens": list(loaded.eos_token_ids)}
+    trace = finished(DecodeRequest(strategy, loaded, input_ids=TEXT * 2, params=last))
+    assert {len(output.token_ids) for output in trace.outputs} == {39}
+    if strategy == "greedy":
+        [output] = trace.outputs
+        alone = native(loaded, TEXT * 2, do_sample=False, **last | {"max_new_tokens": 39})
+        assert [list(output.token_ids)] == alone
+    assert "max_new_tokens = 60 was cut to 39: the model's decoder has 40" in str(trace.notes)
 
 
 @pytest.mark.parametrize("name", ["MT5", "M2M100"])

@@ -60,6 +60,9 @@ CONFIG = [
     ("hidden_act", "swishy"),
     ("model_type", "unknown_kind"),
     ("pad_token_id", 99_999_999),
+    # Of fields that its class does not have, some are read all the same.
+    ("sliding_window", "128"),
+    ("decoder_layers", "x"),
     *mark_nightly(
         [
             ("eos_token_id", []),
@@ -83,6 +86,18 @@ CONFIG = [
             ("num_hidden_layers", 2.5),
             ("hidden_size", True),
             ("eos_token_id", -(10**30)),
+            ("sliding_window", [3]),
+            ("sliding_window", 2.5),
+            ("attention_chunk_size", "8"),
+            ("num_decoder_layers", "2"),
+            ("num_mtp_layers", "2"),
+            ("initializer_range", "0.02"),
+            ("rms_norm_eps", "1e-6"),
+            ("attention_dropout", "0.1"),
+            ("intermediate_size", "352"),
+            ("num_key_value_heads", "2"),
+            ("is_encoder_decoder", True),
+            ("is_encoder_decoder", "x"),
         ]
     ),
 ]

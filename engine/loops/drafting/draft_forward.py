@@ -13,7 +13,7 @@ import torch
 from engine.loops.drafting.cache_snapshot import snapshot_cache
 from engine.loops.forward import make_empty_cache
 from engine.model_code import FORWARD_PASS, ModelCall
-from engine.models.capabilities import capabilities_of, position_count
+from engine.models.capabilities import capabilities_of, position_count, takes_cache
 from engine.models.model_types import Model
 
 
@@ -42,7 +42,7 @@ class DraftForward:
         self._extra = {"logits_to_keep": 1} if model._supports_logits_to_keep() else {}
         self._has_positions = "position_ids" in arguments
         # Some classes hand it on to their base model among further keyword arguments.
-        has_switch = "use_cache" in arguments or (can.has_cache and "kwargs" in arguments)
+        has_switch = "use_cache" in arguments or ("kwargs" in arguments and takes_cache(model))
         self._switch = {"use_cache": self.cache is not None} if has_switch else {}
 
     def begin_round(self) -> None:
