@@ -38,7 +38,7 @@ _MAX_BYTES = 20_000
 """Most beginnings of texts, in bytes, that are looked at to count the texts."""
 _MAX_OPEN = 10 * MAX_TEXTS
 """Most beginnings of the same length; each of them goes on to a text, but for rare dead ends."""
-_MAX_BEGINNINGS = 6000
+_MAX_BEGINNINGS = 12_000
 """Most beginnings, in tokens, that the model reads."""
 _MAX_CACHED = 30_000
 """Most tokens that one pass has in its cache: 1.4 GB for SmolLM2 135M."""

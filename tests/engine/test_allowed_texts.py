@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from engine.inspection.rerun import replay_to_step
 from engine.inspection.why import explain_token
 from engine.models.structured_outputs import compile_structured_outputs
 from engine.trace import json_io
+from tests.helpers.environment import ROOT
 from tests.helpers.grammars import BALL, CHOICE, PROMPT, TOY, ask
 from tests.helpers.runs import finished
 
@@ -87,6 +89,31 @@ def test_both_probabilities_of_every_allowed_text_are_those_of_an_enumeration():
         == finished(DecodeRequest("greedy", prompt=prompt, params=params)).outputs[0].text
     )
     assert found.missed < 1e-3
+
+
+def _rows_of_the_docs():
+    """Return the cells of the table of four grammars, without the marks of code."""
+    page = (ROOT / "docs/structured_output.md").read_text("utf-8")
+    table = page[page.index("| prompt | `structured_outputs`") :].split("\n\n")[0].splitlines()[2:]
+    cells = [re.split(r"(?<!\\)\|", row)[1:-1] for row in table]
+    # Code in cells keeps its outer spaces, which belong to the texts.
+    return [[c.replace("\\|", "|")[2:-2] if "`" in c else c.strip() for c in row] for row in cells]
+
+
+@pytest.mark.parametrize(
+    "row", [0, 1, pytest.param(2, marks=pytest.mark.nightly, id="198 texts"), 3]
+)
+def test_the_four_grammars_of_the_docs_give_the_figures_told_there(row):
+    told = _rows_of_the_docs()
+    assert len(told) == 4
+    prompt, spec, *figures = told[row]
+    params = {"structured_outputs": json.loads(spec), "max_new_tokens": 24}
+    found = list_allowed_texts(DecodeRequest("greedy", prompt=prompt, params=params))
+    by_text = {one.text: one for one in found.texts}
+    shown = [str(len(by_text)), f"{found.valid:.2g}", f"{found.divergence:.2g}"]
+    for one in (by_text[found.greedy], found.texts[0]):
+        shown += [one.text, f"{one.own:.2g}", f"{one.masked:.2g}"]
+    assert shown == figures
 
 
 def test_more_texts_than_can_be_listed_are_refused():
