@@ -147,7 +147,7 @@ class _Import:
         return ServedInfo(
             server,
             server in MEASURED_SERVERS,
-            _find_choice(self.settings),
+            find_choice(self.settings),
             self.answer.completion_tokens,
             self.answer.prompt_tokens,
         )
@@ -290,7 +290,7 @@ def _add_ids(steps: Sequence[ReportedStep], ids: Sequence[int]) -> list[Reported
     ]
 
 
-def _find_choice(settings: dict[str, Any]) -> str:
+def find_choice(settings: dict[str, Any]) -> str:
     """Return how the server chose tokens, as far as its settings say."""
     if settings.get("top_k") == 1:
         return "greedy"

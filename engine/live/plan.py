@@ -135,8 +135,13 @@ def check_able(plan: LivePlan, able: ServerReport, dialect: Dialect) -> None:
             )
 
 
+def refusal_on_server(name: str) -> str:
+    """Return why a strategy does not work with a model that a server computes; empty if it does."""
+    return _REASONS.get(name, _OTHER_REASON)
+
+
 def _check_strategy(name: str) -> None:
-    reason = _REASONS.get(name, _OTHER_REASON)
+    reason = refusal_on_server(name)
     if reason:
         raise ModelError(
             "{strategy} does not work with a model behind an address: {reason}. Use greedy or "

@@ -10,7 +10,7 @@ from engine.endpoints.answer import Answer
 from engine.endpoints.request import Request
 from engine.endpoints.server_lookup import PromptTokens
 from engine.endpoints.steps import StepFacts, build_step
-from engine.endpoints.to_trace import trace_from_answer
+from engine.endpoints.to_trace import MEASURED_SERVERS, find_choice, trace_from_answer
 from engine.endpoints.token_names import TokenNames
 from engine.live.own_draw import OwnDraw
 from engine.live.plan import LivePlan
@@ -57,8 +57,13 @@ class LiveRecord:
         self._names, self._known = TokenNames({}), set[int]()
         self._sent_steps, self._sent_text = 0, ""
 
-    def header(self, model: str) -> Trace:
-        """Return the trace without steps and outputs."""
+    def header(self, model: str, server: str) -> Trace:
+        """Return the trace without steps and outputs.
+
+        Args:
+            model: the model's name on the server.
+            server: one of SERVERS of a trace.
+        """
         ids = () if self.tokens is None else self.tokens.ids
         names = TokenNames({} if self.tokens is None else self.tokens.names)
         for token_id in ids:
@@ -78,7 +83,12 @@ class LiveRecord:
             parent=self.request.parent,
             messages=tuple(dict(m) for m in self.request.messages or ()) or None,
             template={} if chat else None,
-            served=ServedInfo(self.answer.server, False, self._choice("unknown"), host=self.host),
+            served=ServedInfo(
+                server,
+                server in MEASURED_SERVERS,
+                self._choice(find_choice(self.plan.settings)),
+                host=self.host,
+            ),
         )
 
     def publish(self) -> None:

@@ -75,7 +75,7 @@ class LiveRun:
                 request, plan, source.address.netloc, tokens, able.vocab_size, self.send
             )
             self.record = record
-            self.send(Started(record.header(source.model)))
+            self.send(Started(record.header(source.model, able.server)))
             try:
                 (self._draw if plan.own else self._stream)(server, able, record)
             except TraceError as error:

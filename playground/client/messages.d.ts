@@ -222,6 +222,12 @@ export interface Rest {
    * By output: what the grammar did at every token.
    */
   grammar?: import("../../visualizers/shared/trace.js").GrammarText[];
+  served?: import("../../visualizers/shared/trace.js").ServedInfo;
+  /**
+   * This and the next only of a server's run, whose whole answer tells them.
+   */
+  eos_token_ids?: number[];
+  special_token_ids?: number[];
   /**
    * The last step once more, with what was measured beside it after it was sent; there only where something was.
    */

@@ -85,3 +85,8 @@ def can_type_models() -> bool:
     """Return whether this deployment offers models that its menu does not list."""
     listed = {*CATALOGUE, *(source.hub for source in INSTALLABLE.values())}
     return not SETTINGS.public or not listed.issuperset(SETTINGS.allowed_models.split())
+
+
+def can_type_addresses() -> bool:
+    """Return whether this deployment runs models behind an address that a visitor types."""
+    return not SETTINGS.public or bool(SETTINGS.endpoints.split())

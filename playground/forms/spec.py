@@ -26,6 +26,7 @@ from engine.glossary import glossary_texts, term_for_parameter
 from engine.inspection.processors import changeable_parameters
 from engine.inspection.step_scores import can_decide_in_page
 from engine.inspection.what_if import refusal_reason
+from engine.live.plan import refusal_on_server
 from engine.messages import Message
 from engine.processors import filter_titles
 from engine.run.request import MAX_SEED
@@ -42,9 +43,9 @@ from engine.strategies.media_presets import MEDIA_PRESETS
 from engine.strategies.parameter_conditions import conditional_parameters
 from playground.forms import controls, media_inputs, model_options
 from playground.forms.model_options import OfferedModel, list_offered_models
+from playground.forms.run_views import served_views, stage_views
 from playground.shell import lazy_imports
 from visualizers import strategy_visuals
-from visualizers.page import order_views
 
 SEED = Integer(
     label="Seed",
@@ -52,12 +53,6 @@ SEED = Integer(
     minimum=0,
     maximum=MAX_SEED,
 )
-_SERVER_QUESTIONS = ("why", "what_if", "looked")
-"""Question tabs that the server answers."""
-_MAPPED_STRATEGIES = ("sampling",)
-"""Strategies whose runs have dial maps."""
-_QUESTIONS = (*_SERVER_QUESTIONS, "draw", "xray", "formula")
-"""All question tabs of a step, in order."""
 
 
 def page_spec() -> dict[str, Any]:
@@ -85,6 +80,8 @@ def _cached_spec(
         "params": kinds,
         "models": model_options.models_spec(models),
         "typed_models": model_options.can_type_models(),
+        "addresses": model_options.can_type_addresses(),
+        "served_views": served_views(),
         "installable": model_options.installable_spec(),
         "media": media_inputs.media_options(),
         "drafts": model_options.drafts_spec(models),
@@ -97,16 +94,6 @@ def _cached_spec(
             "presets": [_comparison_spec(p, compared.get(p.name)) for p in available_presets()],
         },
     }
-
-
-def stage_views(strategy: str, names: tuple[str, ...]) -> list[str]:
-    """Return a strategy's views in order, plus the playground's own (questions, family, export)."""
-    views = order_views(names)
-    views.insert(views.index("status") + 1, "since")
-    own = [name for name in views if name not in _QUESTIONS]
-    question_views = [name for name in _QUESTIONS if name in views or name in _SERVER_QUESTIONS]
-    maps = ["dial_map"] if strategy in _MAPPED_STRATEGIES else []
-    return [*own, *question_views, *maps, "family", "beside", "export"]
 
 
 def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
@@ -174,6 +161,7 @@ def _strategy_spec(
         "assistant": strategy.default_assistant or "",
         "draft": strategy.assistant,
         "refused": _refused_models(strategy) if tried else {},
+        "no_server": refusal_on_server(strategy.name),
         "only": _dependent_params(strategy),
         "dials": list(strategy.dials),
         "visuals": stage_views(strategy.name, strategy_visuals(strategy.name, strategy.visuals)),

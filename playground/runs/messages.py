@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import BusyError, StoppedError
 from engine.messages import Message
 from engine.run.progress import format_evictions, format_restart
-from engine.strategies import STRATEGIES
 from engine.trace.events import (
     Failed,
     Finished,
@@ -20,13 +19,16 @@ from engine.trace.events import (
 )
 from engine.trace.json_io import step_to_dict, to_dict, trace_header
 from engine.trace.records import Step, Trace
-from visualizers import Summaries, start_summaries, strategy_visuals, summarize_trace
+from playground.forms.run_views import trace_visuals
+from visualizers import Summaries, start_summaries, summarize_trace
 
 if TYPE_CHECKING:
     from engine import DecodeRequest
     from playground.jobs.resumed_run import ResumedRun
 
 _FINISH_FIELDS = ("outputs", "metrics", "timing", "notes", "pieces", "emitted", "grammar")
+_SERVED_FIELDS = ("served", "eos_token_ids", "special_token_ids")
+"""What only the whole answer of a server tells."""
 
 
 def restart_message(sentence: str, request: DecodeRequest, run_id: str) -> dict[str, Any]:
@@ -96,20 +98,21 @@ class MessageWriter:
         """Return the last step again if a measurement was added after it was sent, else nothing."""
         if self.last is None or trace.steps[-1] == self.last:
             return {}
-        shown = summarize_trace(trace, _visuals_of(trace))[-1]
+        shown = summarize_trace(trace, trace_visuals(trace))[-1]
         return {"last": {"step": step_to_dict(trace.steps[-1]), "shown": shown}}
 
     def _new_summaries(self, header: Trace) -> Summaries:
-        return start_summaries(header, _visuals_of(header))
+        return start_summaries(header, trace_visuals(header))
 
     def start_message(self, header: Trace) -> dict[str, Any]:
         """Return the first message of a run."""
         self.summaries = self._new_summaries(header)
-        return {"kind": "start", "strategy": header.strategy, "header": _header_values(header)}
-
-
-def _visuals_of(trace: Trace) -> tuple[str, ...]:
-    return strategy_visuals(trace.strategy, STRATEGIES[trace.strategy].visuals)
+        # A server's run has a strategy of its own, and is shown where it was asked for.
+        return {
+            "kind": "start",
+            "strategy": self.request.strategy,
+            "header": _header_values(header),
+        }
 
 
 def _empty_delta() -> dict[str, Any]:
@@ -123,7 +126,8 @@ def _skip_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _finish_values(trace: Trace, left: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return the trace fields known at the end, with the notes on models unloaded for this run."""
-    rest = to_dict({k: getattr(trace, k) for k in _FINISH_FIELDS})
+    more = () if trace.served is None else _SERVED_FIELDS
+    rest = to_dict({k: getattr(trace, k) for k in (*_FINISH_FIELDS, *more)})
     faults = [Message("{fault}.", fault=one) for of_one in left.values() for one in of_one]
     return rest | {"notes": [*trace.notes, *faults]}
 

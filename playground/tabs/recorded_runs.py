@@ -26,7 +26,8 @@ from engine.strategies.watermark import STRATEGY as WATERMARK
 from engine.trace.dial_map_json import dial_map_to_dict, load_dial_map
 from engine.trace.records import ModelInfo, Trace
 from playground.forms.links import preset_form, trace_form
-from playground.forms.spec import page_spec, stage_views
+from playground.forms.run_views import stage_views
+from playground.forms.spec import page_spec
 from playground.shell import scripts
 from playground.tabs.compare import comparison_figures, to_column
 from playground.tabs.replay import trace_with_visuals

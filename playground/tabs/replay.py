@@ -14,19 +14,15 @@ from engine.endpoints.to_trace import SERVER_TITLES
 from engine.errors import EngineError
 from engine.messages import Message, to_json
 from engine.sources.catalogue import CATALOGUE
-from engine.strategies import STRATEGIES
 from engine.trace.records import Trace
 from playground.forms.links import trace_form
-from playground.forms.spec import stage_views
+from playground.forms.run_views import trace_views, trace_visuals
 from playground.i18n.message_html import templates_attribute
 from playground.shell.elements import PAGE_EVENT, add_scripted_element
 from playground.shell.guard import error_message, guard_handler
 from playground.shell.scripts import on_load, on_message
 from playground.storage.uploads import UPLOADS
-from visualizers import page, strategy_visuals
-
-_DEFAULT_VISUALS = ("candidates", "xray")
-_SERVED_VISUALS = ("candidates", "formula", "chart")
+from visualizers import page
 
 
 def build_replay() -> None:
@@ -122,7 +118,7 @@ def player_message(trace: Trace, name: str) -> str:
     """Return the player's message as JSON: the run, its views, name and form."""
     sent = {
         **trace_with_visuals(trace),
-        "visuals": _page_views(trace),
+        "visuals": trace_views(trace),
         "name": name,
         "form": trace_form(trace),
     }
@@ -131,22 +127,7 @@ def player_message(trace: Trace, name: str) -> str:
 
 def trace_with_visuals(trace: Trace) -> dict[str, Any]:
     """Return a recorded run as JSON values, with the data of its strategy's views."""
-    return page.to_recording(trace, _strategy_visuals(trace))
-
-
-def _page_views(trace: Trace) -> list[str]:
-    """Return the views of a run; questions need a model, which a server's answer does not bring."""
-    visuals = _strategy_visuals(trace)
-    if trace.served is not None:
-        return page.order_views(visuals)
-    return stage_views(trace.strategy, visuals)
-
-
-def _strategy_visuals(trace: Trace) -> tuple[str, ...]:
-    if trace.served is not None:
-        return strategy_visuals(trace.strategy, _SERVED_VISUALS)
-    strategy = STRATEGIES.get(trace.strategy)
-    return strategy_visuals(trace.strategy, strategy.visuals if strategy else _DEFAULT_VISUALS)
+    return page.to_recording(trace, trace_visuals(trace))
 
 
 def _note_html(text: str, style: str = "dp-note", role: str = "status") -> str:

@@ -16,6 +16,7 @@ from engine.strategies import STRATEGIES
 from engine.trace.json_io import step_to_dict
 from playground.runs.stream import run_state
 from tests.helpers.jobs import read_run
+from tests.helpers.llama_server import Llama
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 from tests.helpers.schemas import summaries_schema
@@ -52,6 +53,24 @@ def check(message):
 def test_the_schema_is_one_and_every_kind_has_one_description():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert sorted(KINDS.values()) == ["delta", "fail", "finish", "progress", "start", "state"]
+
+
+def test_a_run_on_a_server_sends_only_messages_of_the_schema():
+    with Llama().serve() as server:
+        model = f"endpoint:{server.base}#m"
+        asked = DecodeRequest("sampling", model, "one two", params={"max_new_tokens": 3})
+        messages = sent(asked)
+    for message in messages:
+        check(message)
+    start, *_, finish = (message for message in messages if message["kind"] != "progress")
+    assert (start["strategy"], start["form"]["model"]) == ("sampling", model)
+    assert start["header"]["strategy"] == "endpoint"
+    about = {"server": "llamacpp", "measured": True, "choice": "sampling"}
+    assert start["header"]["served"].items() >= about.items()
+    assert finish["rest"]["served"].items() >= {**about, "completion_tokens": 3}.items()
+    steps = [shown for message in messages for shown in message.get("shown", ())]
+    assert len(steps) == 3
+    assert all({"served", "candidates", "formula", "sentence"} <= {*shown} for shown in steps)
 
 
 @pytest.mark.parametrize("name", list(STRATEGIES))

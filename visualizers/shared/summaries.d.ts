@@ -214,7 +214,7 @@ export interface TextSummary {
   tokens: number;
   forward_passes: number;
   tokens_per_s: number | null;
-  first_token_s: number;
+  first_token_s: number | null;
   others?: OtherText[];
 }
 export interface TextFigures {

@@ -44,7 +44,7 @@ function createCosts(run) {
       costs.tokens_per_s ? formatFixed(costs.tokens_per_s, 1) : "–",
     ),
   ];
-  if (last)
+  if (last && last.first_token_s !== null)
     facts.push(createFact(term("time to first token"), formatMilliseconds(last.first_token_s)));
   return facts;
 }

@@ -15,6 +15,8 @@ const STATUS_TEXT = {
 };
 
 const SERVED_TEXT = tr("Decoded by a server: every number is as it was reported");
+// Its notes are in the view of what the server reported.
+const ENDED_STATUSES = ["finished", "recorded", "replayed"];
 
 /** @type {Record<string, string>} */
 const ENDING_TEXT = {
@@ -26,8 +28,9 @@ const ENDING_TEXT = {
 /** @param {Run} run */
 function statusText(run) {
   const endings = run.status === "finished" ? run.outputs.map((o) => o.finish_reason) : [];
-  if (run.served) return SERVED_TEXT;
   const reason = [...new Set(endings)].map((ending) => ENDING_TEXT[ending] ?? "").join("");
+  if (run.served)
+    return (ENDED_STATUSES.includes(run.status) ? SERVED_TEXT : STATUS_TEXT[run.status]) + reason;
   return STATUS_TEXT[run.status] + reason + (run.notes || []).map((n) => ` · ${said(n)}`).join("");
 }
 

@@ -4,6 +4,7 @@ import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { askWhenReady } from "../shell/questions.mjs";
 import { findStrategy, getDeclaration } from "../shell/spec.mjs";
+import { isAddressed } from "./model_address.mjs";
 import { ENDED_STATUSES, isSameValue, said as worded } from "./settings.mjs";
 
 /**
@@ -64,8 +65,8 @@ export class ModelDefaults {
     this.#model = model;
     this.#differs = [];
     this.box.hidden = true;
-    // Models embedded in this repository have no generation_config.json.
-    if (!model || isEmbedded(model)) return;
+    // Models embedded in this repository have no generation_config.json; that of a server is not here.
+    if (!model || isEmbedded(model) || isAddressed(model)) return;
     const answer = await askWhenReady({ action: "defaults", strategy: this.strategy, model });
     if (model === this.#model) this.#render(answer);
   }

@@ -1,16 +1,19 @@
 // The model picker: a model and, if the strategy needs one, a draft model; listed or typed.
 import { el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
 import { formatPercent } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Choice } from "../shell/name_choice.mjs";
 import { afterModelsChange, afterRefusals, getDeclaration } from "../shell/spec.mjs";
 import { DraftFinder } from "./draft_models.mjs";
+import { isAddressed, ModelAddress, withoutAddress } from "./model_address.mjs";
 import { ModelInstall } from "./model_install.mjs";
 import { Preflight } from "./preflight.mjs";
 
 /** @import { StrategySpec } from "../shell/spec.mjs" */
 
 const MUCH_MEMORY_GB = 4;
+const ADDRESS_VALUE = "\u0000address";
 const MODEL_ROLES = ["target", "seq2seq", "captions", "speech"];
 
 /** @param {string} name */
@@ -95,15 +98,70 @@ class ModelChoice extends Choice {
   }
 }
 
+/** A choice that also offers a model behind an address. */
+class AddressChoice extends ModelChoice {
+  /**
+   * @param {string} id
+   * @param {string} label
+   * @param {string} typed
+   * @param {string} refusal why the strategy cannot use such a model; empty if it can
+   */
+  constructor(id, label, typed, refusal) {
+    super(id, label, typed);
+    this.address = new ModelAddress(id);
+    const text = refusal
+      ? tr("An address does not work here: {reason}", { reason: said(refusal) })
+      : tr("An address…");
+    this.option = el("option", { value: ADDRESS_VALUE, disabled: refusal !== "" }, text);
+    this.own.after(this.address.box);
+    this.select.addEventListener("change", () => this.#show());
+  }
+
+  #show() {
+    if (this.select.value !== ADDRESS_VALUE) return this.address.hide();
+    this.address.show();
+    this.address.address.focus();
+  }
+
+  /**
+   * @param {import("../shell/name_choice.mjs").Named[]} names
+   * @param {Record<string, string>} [refused]
+   */
+  offer(names, refused) {
+    super.offer(names, refused);
+    this.select.lastElementChild?.before(this.option);
+  }
+
+  get value() {
+    return this.select.value === ADDRESS_VALUE ? this.address.name : super.value;
+  }
+
+  set value(name) {
+    super.value = name;
+    if (isAddressed(name)) {
+      this.select.value = ADDRESS_VALUE;
+      this.own.hidden = true;
+      this.address.show(name);
+    } else this.address.hide();
+  }
+}
+
 export class ModelPicker {
   /**
-   * @param {Pick<StrategySpec, "name" | "model" | "assistant" | "refused" | "draft">} strategy
+   * @param {Pick<StrategySpec, "name" | "model" | "assistant" | "refused" | "draft"> & { no_server?: string }} strategy
    * @param {string} id prefix of the elements' ids
-   * @param {string[]} roles roles of the models to list
+   * @param {{ roles?: string[], addresses?: boolean }} [options] roles: those of the models to list;
+   *   addresses: whether the form may run a model behind an address
    */
-  constructor(strategy, id, roles = MODEL_ROLES) {
+  constructor(strategy, id, { roles = MODEL_ROLES, addresses = false } = {}) {
     this.kind = strategy.draft;
-    this.model = new ModelChoice(`${id}-model`, tr("Model"), tr("hub id or folder"));
+    this.refused = strategy.refused;
+    this.noServer = strategy.no_server ?? "";
+    const texts = /** @type {const} */ ([`${id}-model`, tr("Model"), tr("hub id or folder")]);
+    this.model =
+      addresses && getDeclaration().addresses
+        ? new AddressChoice(...texts, this.noServer)
+        : new ModelChoice(...texts);
     const offer = () => {
       const offered = getDeclaration().models.filter((m) => roles.includes(m.role));
       this.model.offer(toChoices(offered.map((m) => m.name)), strategy.refused);
@@ -127,7 +185,7 @@ export class ModelPicker {
       params: this.params(),
     });
     this.about = new Preflight(asked, () => this.learned());
-    this.model.select.addEventListener("change", () => this.about.forget());
+    this.model.select.addEventListener("change", () => this.#forgetFacts());
     this.model.own.addEventListener("input", () => this.about.forget());
     this.model.own.addEventListener("change", () => this.model.value && this.about.look());
     const install = new ModelInstall((name) => this.#choose(name));
@@ -141,6 +199,12 @@ export class ModelPicker {
     this.#addDraftFinder(strategy);
     this.boxes = [this.model, ...(this.draft ? [this.draft] : [])].map((choice) => choice.box);
     this.show(strategy.model, strategy.assistant);
+  }
+
+  // What was said of the model before is gone. A server says itself what it reports.
+  #forgetFacts() {
+    this.about.forget();
+    this.about.box.hidden = isAddressed(this.model.value);
   }
 
   /**
@@ -180,8 +244,8 @@ export class ModelPicker {
    * @param {string} [assistant]
    */
   show(model, assistant) {
-    this.about.forget();
     this.model.value = model;
+    this.#forgetFacts();
     this.#offerDrafts(assistant);
   }
 
@@ -196,15 +260,24 @@ export class ModelPicker {
 
   /**
    * Show dtype and device of the displayed run's weights, and where its layers are.
-   * @param {any} [info] model entry of the trace
+   * @param {Run} [run]
    */
-  tell(info) {
-    this.note.textContent = info?.id ? weightsSentence(info) : "";
+  tell(run) {
+    const known = run?.model?.id && !run.served;
+    this.note.textContent = known ? weightsSentence(run.model) : "";
   }
 
-  /** Name of the chosen model, without its size and licence. */
+  /** Name of the chosen model, without its size, licence and address. */
   get title() {
-    return modelTitle(this.model.value).split(" · ")[0];
+    return modelTitle(withoutAddress(this.model.value)).split(" · ")[0];
+  }
+
+  /**
+   * Return whether the strategy cannot use a model.
+   * @param {string} name
+   */
+  refuses(name) {
+    return name in this.refused || (isAddressed(name) && this.noServer !== "");
   }
 
   values() {

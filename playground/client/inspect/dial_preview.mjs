@@ -210,7 +210,9 @@ export class DialPreview {
   // The run shown, if its selected step can be decided.
   get #run() {
     const run = store.shown(this.#strategy.name);
-    return run?.form && run.status !== "running" && run.steps[run.selected ?? -1] ? run : null;
+    // Of a server's step, only a part of the distribution is known.
+    const whole = run?.form && !run.served;
+    return whole && run.status !== "running" && run.steps[run.selected ?? -1] ? run : null;
   }
 
   /** @param {Run} run */

@@ -82,7 +82,7 @@ class ModelComparison {
     const models = new ModelPicker(
       { name: run.strategy, draft: "none", model: run.model.id, assistant: "", refused: {} },
       this.id,
-      MODEL_ROLES,
+      { roles: MODEL_ROLES },
     );
     const { params, only } = getDeclaration().weights;
     const form = new Form(params, this.id, {}, { only });

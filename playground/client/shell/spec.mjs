@@ -40,6 +40,8 @@
  * @property {StrategySpec[]} strategies
  * @property {ModelSpec[]} models
  * @property {boolean} typed_models whether other models may be typed
+ * @property {boolean} addresses whether models behind an address may be typed
+ * @property {string[]} served_views names of the views of a run that a server computed
  * @property {{ name: string, title: string, bytes: number }[]} installable models that the page can install
  * @property {Record<string, any>} groups
  * @property {Record<string, string>} strategy_groups key of a group of strategies -> its title, in order
@@ -52,6 +54,8 @@ let declaration = {
   strategies: [],
   models: [],
   typed_models: true,
+  addresses: false,
+  served_views: [],
   installable: [],
   groups: {},
   strategy_groups: {},

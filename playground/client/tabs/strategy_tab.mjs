@@ -16,10 +16,11 @@ import { DialPreview } from "../inspect/dial_preview.mjs";
 import { MethodPanel } from "../inspect/method_panel.mjs";
 import { beginJob, createJobButtons, pendingLink } from "../jobs/job.mjs";
 import { showRecorded } from "../runs/recorded_runs.mjs";
+import { mountRunViews } from "../runs/run_views.mjs";
 import { updateSettingsLine } from "../runs/settings_changes.mjs";
 import { buildRunLink, isPageParameter, registerLink } from "../shell/address.mjs";
 import { createMenu } from "../shell/menu.mjs";
-import { stages, store } from "../shell/page_state.mjs";
+import { store } from "../shell/page_state.mjs";
 import { getDeclaration, getStrategy } from "../shell/spec.mjs";
 import { registerStrategyTab } from "../shell/strategy_tabs.mjs";
 import { mountStrategyLayout } from "../shell/tab_layout.mjs";
@@ -54,7 +55,7 @@ export class StrategyTab {
     const { name } = strategy;
     const stage = el("div", { class: "dp-stage" });
     const first = strategy.presets[0] || DEFAULT_PRESET;
-    this.models = new ModelPicker(strategy, name);
+    this.models = new ModelPicker(strategy, name, { addresses: true });
     const models = () => [this.models.values().model];
     const forms = () => [this.form];
     this.prompt = new PromptField(`${name}-prompt`, { go: () => this.run(), models, forms });
@@ -101,7 +102,7 @@ export class StrategyTab {
     };
     const grids = new DialGrids();
     const options = { strategy: name, visuals, again: () => this.run(), turn, grids };
-    stages.mount(stage, options, trigger);
+    mountRunViews(stage, options, trigger);
     mountSavedSettings(configs, this);
     registerLink(root, () => this.#pageAddress());
     resumePending(this);
@@ -159,7 +160,7 @@ export class StrategyTab {
     this.models.model.box.addEventListener("change", () => this.#updateModel());
     store.watch({
       changed: (run) => {
-        this.models.tell(store.shown(this.strategy.name)?.model);
+        this.models.tell(store.shown(this.strategy.name));
         rememberMedia(run);
         if (run.strategy === this.strategy.name) this.own.ran(run);
       },
@@ -168,11 +169,11 @@ export class StrategyTab {
 
   /** Take over what the visitor chose in another strategy's tab, and its step of the same text. */
   takeOver() {
-    const { name, refused } = this.strategy;
+    const { name } = this.strategy;
     if (!chosen || chosen.strategy === name || store.busy(name)) return;
     const { strategy, prompt, messages, template, model, seed } = chosen;
     this.prompt.show({ prompt, messages, template });
-    if (!(model in refused)) this.models.show(model, this.models.values().assistant);
+    if (!this.models.refuses(model)) this.models.show(model, this.models.values().assistant);
     this.seed.value = seed;
     this.#updateAfterChange();
     this.#updateModel();
