@@ -40,6 +40,7 @@ PLAIN = {
     "sentences and figures for a reader": "notes metrics new_tokens tokens_per_s",
     "where a branch began": "parent run_id earlier",
     "pairs of token id and probability": "top",
+    "a filter's own number, which the entry of the filter explains": "state",
 }
 NEEDS_NONE = {name for names in PLAIN.values() for name in names.split()}
 

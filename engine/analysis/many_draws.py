@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from engine.errors import Cancelled, DecodeError, ParameterError
-from engine.loops.exponential_race import draw_noise
+from engine.loops.exponential_race import draw_coins, draw_noise
 from engine.loops.forward import Forward
 from engine.loops.recorder import round_decimals, run_processors
 from engine.loops.rows import append_tokens, check_stopping
@@ -223,6 +223,7 @@ def _draw_rows(
     unfinished = torch.ones(len(seeds), dtype=torch.long, device=device)
     while unfinished.max() != 0:
         logits = forward.last_logits(forward(input_ids), device)
+        draw_coins(logits_processor, logits, generators)
         scores, _ = run_processors(logits_processor, input_ids, logits)
         probs = torch.softmax(scores, dim=-1)
         # (vocab,) takes the same numbers from a generator as the (1, vocab) of a run alone.

@@ -7,7 +7,7 @@ from textwrap import indent
 from typing import Any
 
 from engine.errors import ExportError
-from engine.export.filter_code import filter_sources
+from engine.export.filter_code import filter_imports, filter_sources
 from engine.export.plan import ConfigObject, Plan
 from engine.export.script import (
     EXACT_RUN_HEADING,
@@ -139,7 +139,7 @@ def short_pipeline_code(plan: Plan) -> str | None:
         return None
     told = replace(plan, values={**plan.values, **_explicit_sampling(plan)})
     built = sorted({v.name for v in told.values.values() if isinstance(v, ConfigObject)})
-    names = [*built, "pipeline", *([] if plan.own else ["set_seed"])]
+    names = [*built, *filter_imports(plan), "pipeline", *([] if plan.own else ["set_seed"])]
     names += ["GenerationConfig"] if plan.own else []
     names += ["AutoModelForCausalLM"] if plan.assistant else []
     names += ["AutoTokenizer"] if plan.needs_tokenizers else []

@@ -19,7 +19,7 @@ from engine.models.readers import family_of, load_processors
 from engine.models.readers.families import PROMPTED
 from engine.models.weights import weights_from_info
 from engine.run.chat_request import check_template
-from engine.run.generation import config_values
+from engine.run.generation import config_values, without_samplers
 from engine.sandbox.folder import Method
 from engine.sandbox.method_lookup import find_method, is_local_method
 from engine.sources.build_key import SHA256, build_folder
@@ -299,6 +299,7 @@ def _generation_values(strategy: Strategy, config: Any, own: BundledLoop | None)
         # None, 0 and False all mean off, whichever of them the default is.
         if name in ("max_new_tokens", "top_k") or (defaults.get(name) or False) != value
     }
+    values = without_samplers(values, config, select)
     values |= {name: _plain_value(value) for name, value in select.items()}
     values.pop("eos_token_id", None)  # the code sets it separately, from the trace
     if own is None and strategy.loop is not None:

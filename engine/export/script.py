@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from textwrap import indent
 
-from engine.export.filter_code import filter_arguments, filter_sources
+from engine.export.filter_code import filter_arguments, filter_imports, filter_sources
 from engine.export.folder import folder_files, folder_sha256
 from engine.export.media_code import media_constants, media_imports, model_input_lines
 from engine.export.plan import ConfigObject, Plan, ScriptModel
@@ -110,6 +110,7 @@ def _head_code(plan: Plan) -> str:
         *_config_class_names(plan),
         *quantization_imports(plan),
         *needed,
+        *filter_imports(plan),
     ]
     if _has_tokenizer(plan):
         names.append("AutoTokenizer")

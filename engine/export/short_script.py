@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.export.filter_code import filter_arguments, filter_sources
+from engine.export.filter_code import filter_arguments, filter_imports, filter_sources
 from engine.export.media_code import media_imports, short_input_lines
 from engine.export.plan import ConfigObject, Plan, ScriptModel
 from engine.export.weights_code import (
@@ -85,6 +85,7 @@ def _further_names(plan: Plan) -> list[str]:
     return [
         *(["AutoTokenizer"] if _has_tokenizer(plan) else []),
         *built,
+        *filter_imports(plan),
         *quantization_imports(plan),
         *(["GenerationConfig"] if plan.has_folder else []),
         *([] if plan.own else ["set_seed"]),

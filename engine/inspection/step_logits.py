@@ -26,7 +26,6 @@ from engine.inspection.step_ref import StepRef, step_ref_in_run
 from engine.inspection.trace_logits import run_from_trace, trace_key
 from engine.inspection.what_if import PassReplay, SettingsChange, apply_change
 from engine.loops.next_token import next_token_loop
-from engine.loops.prefix_constraint import fit_processors
 from engine.loops.recorder import Recorder
 from engine.loops.watermark import watermark_loop
 from engine.models.loading import LoadedModel
@@ -137,7 +136,7 @@ def _rebuild_step(run: CachedRun, step: Step) -> ReplayedStep | None:
     one = step_ref.passes[-1]
     repeated.skip_to(one)
     here = one.to(repeated.device)
-    processors = fit_processors(repeated.changed.processors, len(here.logits))
+    processors = repeated.prepare_processors(here)
     before = tuple(copy_processor(processor) for processor in processors)
     _, stages = Recorder().apply_unobserved(here.logits, here.input_ids, processors)
     scores = tuple(scores for _, scores in stages)

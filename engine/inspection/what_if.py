@@ -26,7 +26,7 @@ from engine.inspection.processors import (
 from engine.inspection.step_ref import StepRef, name_model, step_ref_in_run
 from engine.inspection.trace_logits import ONE_TOKEN_LOOPS
 from engine.loops.dola import LayerContrast, dola_loop
-from engine.loops.exponential_race import choose_tokens, draw_noise
+from engine.loops.exponential_race import choose_tokens, draw_coins, draw_noise
 from engine.loops.prefix_constraint import CONSTRAINTS, fit_processors
 from engine.loops.recorder import Observation, Recorder, display_name
 from engine.messages import Message
@@ -241,6 +241,7 @@ class PassReplay:
         while self.done < one.number:
             # Draw in the same shape: no generator can skip ahead alike on every device.
             if self.changed.sample:
+                draw_coins(self.changed.processors, blank, [self.generator])
                 draw_noise(blank, self.generator)
             # Each pass adds one token, so an earlier pass had read fewer by their distance.
             length = one.input_ids.shape[1] - (one.number - self.done)
@@ -250,11 +251,18 @@ class PassReplay:
                 processor(cast(torch.LongTensor, before), torch.zeros_like(blank))
             self.done += 1
 
+    def prepare_processors(self, here: CachedPass) -> list[Any]:
+        """Return the processors of a pass that ``skip_to`` reached, with the coins that the run drew."""
+        processors = fit_processors(self.changed.processors, len(here.logits))
+        if self.changed.sample:
+            draw_coins(processors, here.logits, [self.generator])
+        return processors
+
     def replay_pass(self, one: CachedPass) -> tuple[Observation, torch.Tensor]:
         """Return a pass's observation and its (rows,) tokens; call in the order of the passes."""
         self.skip_to(one)
         here = one.to(self.device)
-        processors = fit_processors(self.changed.processors, len(here.logits))
+        processors = self.prepare_processors(here)
         for i, processor in enumerate(processors):
             if isinstance(processor, LayerContrast) and here.contrast is not None:
                 processors[i] = LayerContrast(here.contrast)

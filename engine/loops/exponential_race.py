@@ -6,10 +6,14 @@ generator, and the race can be recorded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 
 from engine.loops.host_transfer import Columns, RowValues
 from engine.loops.recorder import round_significant
+from engine.models.model_types import Processors
 from engine.trace.draws import DrawDetail, Racer
 
 MAX_RACERS = 6
@@ -41,12 +45,29 @@ def choose_tokens(scores: torch.Tensor, noise: torch.Tensor | None) -> tuple[tor
     return run_race(torch.softmax(scores, dim=-1), noise)
 
 
-def draw_noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return noise e ~ Exponential(1) of the shape and type of ``like``, such as (batch, vocab).
+def draw_coins(
+    processors: Processors, like: torch.Tensor, generators: Sequence[torch.Generator]
+) -> None:
+    """Draw the (batch,) coins in [0, 1) of each filter that has some, such as XTC, for the next pass.
 
-    It is the only random number of a draw.
+    Args:
+        processors: logits processors; those without ``coins`` draw nothing.
+        like: (batch, vocab) logits.
+        generators: one for all rows, or one for each.
     """
-    # Nothing else may draw from the run's generator: a seed must give the tokens of generate().
+    # By attribute, as exported loops know no class of a filter.
+    for one in processors:
+        processor: Any = one
+        if hasattr(processor, "coins"):
+            rows = len(like) // len(generators)
+            drawn = [like.new_empty(rows).uniform_(generator=generator) for generator in generators]
+            processor.coins = torch.cat(drawn)
+
+
+def draw_noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return noise e ~ Exponential(1) of the shape and type of ``like``, such as (batch, vocab)."""
+    # Nothing but this and ``draw_coins`` may draw from the run's generator: a seed must give the tokens
+    # of generate().
     return torch.empty_like(like).exponential_(1, generator=generator)
 
 

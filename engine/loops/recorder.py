@@ -7,16 +7,16 @@ Probabilities are always over the whole vocabulary, never renormalised over the 
 # torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import torch
 
 from engine.errors import DecodeError
+from engine.loops.candidate_columns import rank_tokens, select_columns
 from engine.loops.entropy import MIN_LOGPROB, compute_entropy, fast_exp
 from engine.loops.host_transfer import Columns, RowValues, start_transfer
 from engine.loops.optional_measurements import OptionalMeasurements
@@ -31,6 +31,7 @@ DIGITS = 6
 
 _LOOP_PREFIX = "extra."
 """Prefix of the loop's own columns."""
+_STATE_PREFIX = "state."
 
 
 def round_decimals(value: float) -> float:
@@ -58,6 +59,8 @@ class Observation:
     scores: torch.Tensor
     """(batch, vocab) output of the last processor."""
     stages: Stages
+    states: dict[int, torch.Tensor] = field(default_factory=dict[int, "torch.Tensor"])
+    """Index of a stage -> (batch,) its filter's own number of this step; see ``Stage.state``."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,12 @@ class Recorder:
         elif self.watch is not None:
             self.watch(logits, input_ids, processors)
         scores, stages = processed
-        return make_observation(logits, scores, stages)
+        observed = make_observation(logits, scores, stages)
+        for index, processor in enumerate(processors):
+            state = getattr(processor, "stage_state", None)
+            if state is not None:
+                observed.states[index] = state
+        return observed
 
     def apply_processors(
         self,
@@ -249,6 +257,7 @@ def _record_columns(observed: Observation, chosen: torch.Tensor, top: int) -> Co
     probs = logprobs.exp()
     best = logprobs.topk(min(top, logprobs.shape[-1]), dim=-1)
     columns = {"logsumexp": observed.logsumexp, "entropy": compute_entropy(logprobs, probs)}
+    columns |= {f"{_STATE_PREFIX}{index}": state for index, state in observed.states.items()}
     ids, others = best.indices, chosen[:, None]
     if observed.stages:
         stages, final = stage_statistics(observed, probs)
@@ -266,26 +275,8 @@ def _record_columns(observed: Observation, chosen: torch.Tensor, top: int) -> Co
     return columns | {
         "ids": ids,
         "raw": torch.cat([best.values, own], dim=-1),
-        "other_ranks": _rank_tokens(logprobs, best.values, own),
+        "other_ranks": rank_tokens(logprobs, best.values, own),
     }
-
-
-def _rank_tokens(logprobs: torch.Tensor, best: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-    """Return (batch, n) how many tokens are more probable than each given one.
-
-    Args:
-        logprobs: (batch, vocab).
-        best: (batch, top) the largest log-probabilities in order.
-        own: (batch, n) log-probabilities of the given tokens.
-    """
-    # A token among the best is only outranked by others of the best.
-    ranks = (best[:, None] > own[..., None]).sum(-1)
-    outside_best: Sequence[int] = range(own.shape[1])
-    if own.device.type == "cpu":  # on a GPU this check would wait for the device
-        outside_best = (own < best[:, -1:]).any(0).nonzero()[:, 0].tolist()
-    for i in outside_best:
-        ranks[:, i] = (logprobs > own[:, i : i + 1]).sum(-1)
-    return ranks
 
 
 def stage_statistics(
@@ -346,7 +337,7 @@ def make_row(numbers: RowValues, names: list[str], step: int, top: int) -> Row:
 def _make_stages(numbers: RowValues, names: list[str], step: int) -> tuple[Stage, ...]:
     stages: list[Stage] = []
     columns = (numbers[name] for name in ("kept", "kept_mass", "stage_entropy"))
-    for name, kept, mass, entropy in zip(names, *columns, strict=True):
+    for index, (name, kept, mass, entropy) in enumerate(zip(names, *columns, strict=True)):
         if kept == 0:
             raise DecodeError(
                 "{name} removed every token at step {step}.", name=name, step=step + 1
@@ -356,8 +347,15 @@ def _make_stages(numbers: RowValues, names: list[str], step: int) -> tuple[Stage
             raise DecodeError(
                 "The scores became NaN in {name} at step {step}.", name=name, step=step + 1
             )
+        state = numbers.get(f"{_STATE_PREFIX}{index}")
         stages.append(
-            Stage(name, int(kept), round_significant(min(mass, 1.0)), round_decimals(entropy))
+            Stage(
+                name,
+                int(kept),
+                round_significant(min(mass, 1.0)),
+                round_decimals(entropy),
+                None if state is None else round_decimals(state[0]),
+            )
         )
     return tuple(stages)
 
@@ -378,23 +376,6 @@ def _make_candidates(numbers: RowValues, names: list[str], top: int) -> tuple[Ca
             int(ranks[i]),
             None if removed[i] < 0 else names[int(removed[i])],
         )
-        for i in _select_columns(ids, processed, ranked, top)
+        for i in select_columns(ids, processed, ranked, top)
     )
     return tuple(sorted(candidates, key=lambda c: (-c.processed_logprob, -c.raw_logprob, c.rank)))
-
-
-def _select_columns(
-    ids: list[int], processed: Sequence[float], raw_count: int, top: int
-) -> list[int]:
-    """Choose the columns that become candidates: the emitted one, then both rankings in turn.
-
-    ``ids`` holds the raw ranking, then the emitted token, then (if a processor ran) the processed
-    ranking. A token found twice keeps its column of the raw ranking, whose rank is exact.
-    """
-    raw = range(raw_count)
-    survivors = [i for i in range(raw_count + 1, len(ids)) if processed[i] > -math.inf]
-    pairs = itertools.zip_longest(survivors, raw)
-    turns = [raw_count, *(i for pair in pairs for i in pair if i is not None)]
-    column = {ids[i]: i for i in reversed(range(len(ids)))}
-    picked = dict.fromkeys(column[ids[i]] for i in turns)
-    return list(picked)[:top]

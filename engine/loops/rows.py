@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from engine.loops.exponential_race import draw_noise
+from engine.loops.exponential_race import draw_coins, draw_noise
 from engine.loops.forward import Forward
 from engine.loops.host_transfer import Columns, RowValues
 from engine.loops.recorder import Observation, Recorder, Row
@@ -93,7 +93,7 @@ class Rows:
 
         Args:
             processors: logits processors in order.
-            generator: draws the noise of the exponential race, if the token is sampled.
+            generator: draws coins of filters and the noise of the exponential race, if the token is sampled.
 
         Returns:
             (batch, vocab) scores, and (batch, vocab) noise or None.
@@ -101,6 +101,8 @@ class Rows:
         logits, ids, shared = self.logits, self.ids, self.forward.shared_cache
         if shared is not None:
             shared.check_processors(processors)
+        if generator is not None:
+            draw_coins(processors, logits, [generator])
         if shared is None or not shared.tolerance:
             # Noise after the processors: a rerun takes the generator's state when the first one runs.
             scores = self.observe(logits, processors)

@@ -16,7 +16,7 @@ def _load_filters(modules: Iterable[str]) -> tuple[Filter, ...]:
 
 
 # The order of the controls only. In a run the filters of generate() have its order, and ours come
-# before its samplers, as every processor that a caller passes.
+# before its samplers, as every processor that a caller passes; see ``Filter.last`` for the others.
 SAMPLING = _load_filters(
     (
         "temperature",
@@ -28,6 +28,7 @@ SAMPLING = _load_filters(
         "typical_p",
         "epsilon_cutoff",
         "eta_cutoff",
+        "xtc",
     )
 )
 """Filters that act only when tokens are sampled, in the order of their controls."""

@@ -57,6 +57,8 @@ class Filter:
     """(value of the parameter, tokens it must keep) -> processor; None if generate() builds it."""
     settings: tuple[str, ...] = ()
     """Further parameters, whose values ``build`` takes in place of the tokens it must keep."""
+    last: bool = False
+    """Whether it comes after the filters of generate(), because it judges what they leave."""
 
     @property
     def keeps_order(self) -> bool:

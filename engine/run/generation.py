@@ -14,7 +14,7 @@ from engine.loops.forward import make_empty_cache
 from engine.loops.prefix_constraint import make_prefix_allowed_tokens_fn
 from engine.messages import Message
 from engine.models.structured_outputs import make_grammar_processor
-from engine.processors import PENALTIES, SAMPLING
+from engine.processors import FILTERS, PENALTIES, SAMPLING
 from engine.processors.filter import Filter
 from engine.strategies.shared_params import NextTokenParams
 
@@ -72,7 +72,7 @@ def generation_values(
     pad = own.pad_token_id if own.pad_token_id is not None else (eos[0] if eos else None)
     values |= {"eos_token_id": eos, "pad_token_id": pad, "use_cache": use_cache}
     # The mode comes last: what a strategy selects overrides a parameter of the same name.
-    return {**values, **select}
+    return {**without_samplers(values, config, select), **select}
 
 
 def config_values(config: DataclassInstance) -> dict[str, Any]:
@@ -91,7 +91,10 @@ def config_values(config: DataclassInstance) -> dict[str, Any]:
 def own_filters(
     config: NextTokenParams, select: Mapping[str, Any], eos_token_ids: Sequence[int]
 ) -> list[tuple[Filter, tuple[Any, ...]]]:
-    """Return the filters of a run that generate() does not build, each with the arguments of ``build``.
+    """Return the filters that a run gives to generate(), in order, each with the arguments of ``build``.
+
+    These are the filters that generate() does not build, and its own samplers where a filter comes
+    after them.
 
     Args:
         config: a strategy's config.
@@ -105,11 +108,41 @@ def own_filters(
     kept = 1 if (select.get("num_beams") or 1) == 1 else max(len(ends), 1) + 1
     more = () if kept == 1 else (kept,)
     values = [(one, getattr(config, one.parameter, one.off)) for one in known if one.build]
-    return [
+    found = [
         (one, (value, *([getattr(config, name) for name in one.settings] or more)))
         for one, value in values
         if value != one.off
     ]
+    last = [pair for pair in found if pair[0].last]
+    first = [pair for pair in found if not pair[0].last]
+    return [*first, *(_own_samplers(config) if last else []), *last]
+
+
+_SAMPLERS = ("Temperature", "TopH", "TopK", "TopP", "MinP", "Typical", "Epsilon", "Eta")
+"""The samplers of generate(), in its order."""
+
+
+def _own_samplers(config: NextTokenParams) -> list[tuple[Filter, tuple[Any, ...]]]:
+    """Return the samplers that generate() would build, each with its value."""
+    found = ((one, getattr(config, one.parameter)) for one in map(FILTERS.__getitem__, _SAMPLERS))
+    return [(one, (value,)) for one, value in found if value not in (None, one.off)]
+
+
+def without_samplers(
+    values: Mapping[str, Any], config: NextTokenParams, select: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return fields of a GenerationConfig without the samplers that ``own_filters`` has in their place."""
+    # generate() puts the processors of a caller before its samplers, so these become processors, too.
+    if not any(one.last for one, _ in own_filters(config, select, ())):
+        return dict(values)
+    own = {FILTERS[name].parameter for name in _SAMPLERS}
+    # Without the field generate() would keep the 50 best tokens.
+    return {**{name: value for name, value in values.items() if name not in own}, "top_k": 0}
+
+
+def filter_class(one: Filter) -> Any:
+    """Return the class of a filter of ``own_filters``: this project's, or that of transformers."""
+    return one.build or getattr(transformers, f"{one.name}LogitsWarper")
 
 
 def grammar_processors(
@@ -151,7 +184,7 @@ def processors_argument(
         eos_token_ids: ids that end the text unless the config names others.
     """
     found = own_filters(config, select, eos_token_ids)
-    built = [one.build(*values) for one, values in found if one.build is not None]
+    built = [filter_class(one)(*values) for one, values in found]
     added = [*rules, *built]
     return {"logits_processor": transformers.LogitsProcessorList(added)} if added else {}
 

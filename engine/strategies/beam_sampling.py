@@ -6,14 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.loops.beams.search import beam_loop
+from engine.messages import Message
 from engine.strategies.base import STORY, Context, Preset, Strategy
 from engine.strategies.beam_params import VISUALS, BeamParams, check_vocabulary_size
-from engine.strategies.shared_params import SamplingParams
+from engine.strategies.shared_params import SamplingParams, refuse_last_filters
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSamplingConfig(SamplingParams, BeamParams):
     """Parameters of beam search and the sampling filters."""
+
+    def check(self) -> None:
+        super().check()
+        refuse_last_filters(self, Message("this filter follows one text, and beams have several"))
 
 
 def _prepare(context: Context) -> dict[str, Any]:

@@ -11,7 +11,11 @@ from engine.declare.params import Flag, Integer, Number, Param, param
 from engine.messages import Message
 from engine.settings import SETTINGS
 from engine.strategies.base import STORY, Preset, Strategy
-from engine.strategies.shared_params import NextTokenParams, SamplingParams
+from engine.strategies.shared_params import (
+    NextTokenParams,
+    SamplingParams,
+    refuse_last_filters,
+)
 
 MAX_ARGUMENT_CHARS = 8000
 
@@ -113,6 +117,13 @@ class CustomConfig(SamplingParams, NextTokenParams):
         ),
         1.0,
     )
+
+    def check(self) -> None:
+        super().check()
+        if self.do_sample:
+            refuse_last_filters(
+                self, Message("a custom method draws by itself, which this filter cannot follow")
+            )
 
 
 STRATEGY = Strategy(

@@ -10,7 +10,12 @@ from engine.declare.params import Choice, Flag, Integer, Number, param, params_o
 from engine.errors import ModelError, ParameterError
 from engine.loops.drafting.confidence import ADAPTIVE, CONSTANT
 from engine.loops.drafting.named_drafters import drafted_loop
-from engine.strategies.shared_params import NextTokenParams, SamplingParams
+from engine.messages import Message
+from engine.strategies.shared_params import (
+    NextTokenParams,
+    SamplingParams,
+    refuse_last_filters,
+)
 
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
@@ -60,6 +65,13 @@ class DraftingParams(SamplingParams, NextTokenParams):
                 self.guidance_scale,
                 "guidance keeps a running state that rejected drafts would spoil, so it must be off",
                 "sampling and greedy accept it",
+            )
+        if self.do_sample:
+            refuse_last_filters(
+                self,
+                Message(
+                    "drafting checks several tokens at once, and this filter needs one after the other"
+                ),
             )
         if self.distribution_runs and not self.do_sample:
             raise ParameterError(

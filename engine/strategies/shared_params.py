@@ -103,6 +103,22 @@ SamplingParams = _make_params_class(
 )
 
 
+def refuse_last_filters(config: Any, why: str) -> None:
+    """Refuse the filters that depend on a coin or on earlier draws; see ``Filter.last``.
+
+    Args:
+        config: a strategy's config with the parameters of ``SamplingParams``.
+        why: the reason, as the end of a sentence.
+
+    Raises:
+        ParameterError: one of them is on.
+    """
+    for one in SAMPLING:
+        value = getattr(config, one.parameter)
+        if one.last and value != one.off:
+            raise ParameterError(one.parameter, value, why, "sampling and watermark accept it")
+
+
 @dataclass(frozen=True, kw_only=True)
 class NextTokenParams(PenaltyParams, LengthParams):
     """Parameters of every strategy with one running sequence per output."""

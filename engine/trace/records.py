@@ -54,6 +54,8 @@ class Stage:
     """Probability of these tokens before the processor, in [0, 1]."""
     entropy: float
     """Entropy after the processor, in nats."""
+    state: float | None = None
+    """The filter's own number of this step: XTC's coin in [0, 1). None of filters that have none."""
 
 
 @dataclass(frozen=True, slots=True)

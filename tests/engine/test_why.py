@@ -116,6 +116,10 @@ FILTERS = {
     "top_p": ({**ALL, "top_p": 0.7}, "top_p = 0.7 asks for no more"),
     "min_p": ({**ALL, "min_p": 0.3}, "min_p = 0.3 asks for more"),
     "top_n_sigma": ({**ALL, "top_n_sigma": 1.0}, "standard deviations below the largest"),
+    "xtc_threshold": (
+        {**ALL, "xtc_probability": 1.0, "xtc_threshold": 0.015},
+        "only the least probable stays",
+    ),
     "top_h": ({**ALL, "top_h": 0.4}, "of the entropy"),
     "typical_p": ({**ALL, "typical_p": 0.5}, "bits away from the expected one"),
     "epsilon_cutoff": ({**ALL, "epsilon_cutoff": 0.02}, "is the least"),

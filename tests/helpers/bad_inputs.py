@@ -74,6 +74,7 @@ LENGTH: list[tuple[str, Any, str]] = [
     ("repetition_penalty", 1e9, "at most 5"),
     ("repetition_penalty", 1e-9, "at least 0.5"),
     ("no_repeat_ngram_size", -1, "from 0"),
+    ("xtc_threshold", 0.6, "at most 0.5"),
     ("dry_base", 0.9, "at least 1"),
     ("dry_allowed_length", 0, "from 1"),
     ("no_repeat_ngram_size", 2.0, "whole number"),

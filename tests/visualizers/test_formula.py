@@ -28,6 +28,8 @@ BOOK = {
     "top_p": lambda m, c: m if m >= c else math.nan,
     "top_p_last": lambda m, b, c: m - b if m >= c > m - b else math.nan,
     "min_p": lambda a, b: a * b,
+    "xtc": lambda c, p, t: c if c <= p else math.nan,
+    "xtc_rests": lambda c, p: c if c > p else math.nan,
     "surprise": lambda p: -math.log(p) / math.log(2),
     "race": lambda e, p: e / p,
     "score": lambda s, n, a: s / n**a,

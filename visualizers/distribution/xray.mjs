@@ -29,6 +29,7 @@ function createProcessorName(run, step, name, count) {
   return [
     processorTitle(name),
     ...(name === "DRY" ? createRepeats(run, step) : []),
+    ...createStates(run, step, name, count),
     names ? el("small", { class: "dp-removed-tokens" }, names + more) : null,
   ];
 }
@@ -50,6 +51,40 @@ const createRepeats = (run, step) =>
       }),
     ),
   );
+
+/**
+ * What a filter did because of its coin or its state; nothing of filters that have none.
+ * @param {Run} run
+ * @param {Step} step
+ * @param {string} name
+ * @param {number} count of removed tokens
+ */
+function createStates(run, step, name, count) {
+  const state = step.stages.find((stage) => stage.name === name)?.state ?? null;
+  const describe = STATES[name];
+  return state === null || !describe
+    ? []
+    : [el("small", { class: "dp-stage-effect" }, describe(state, run.config, count))];
+}
+
+/** @type {Record<string, (state: number, config: Run["config"], count: number) => string>} */
+const STATES = {
+  XTC(coin, config, count) {
+    const limit = Number(config.xtc_probability);
+    const values = { coin: formatFixed(coin, 2), limit: formatFixed(limit, 2) };
+    if (coin > limit)
+      return tr("The coin shows {coin}, above {limit}: nothing is removed.", values);
+    return count
+      ? tr(
+          "The coin shows {coin}, at most {limit}: of the top choices only the last stays.",
+          values,
+        )
+      : tr(
+          "The coin shows {coin}, at most {limit}, but there are fewer than two top choices.",
+          values,
+        );
+  },
+};
 
 /**
  * @param {Run} run

@@ -94,10 +94,21 @@ def _top_n_sigma(view: FilterStage) -> FormulaLine | None:
     return formula_without_numbers("top_n_sigma")
 
 
+def _xtc(view: FilterStage) -> FormulaLine | None:
+    coin, limit = view.stage.state, number_setting(view.config, "xtc_probability", 0.0)
+    if coin is None:
+        return None
+    if coin > limit:
+        return fill_formula("xtc_rests", None, c=coin, p=limit)
+    threshold = number_setting(view.config, "xtc_threshold", 0.0)
+    return fill_formula("xtc", None, c=coin, p=limit, t=threshold)
+
+
 FILTER_FORMULAS: Mapping[str, Callable[[FilterStage], FormulaLine | None]] = {
     "TopK": _top_k,
     "TopP": _top_p,
     "MinP": _min_p,
     "TopNSigma": _top_n_sigma,
+    "XTC": _xtc,
 }
 """Name of a filter -> its formula, or None where the record does not have its numbers."""

@@ -98,6 +98,23 @@ const STEPS = {
       "[top-n-sigma|Top-n-sigma] keeps a token whose [logit] z is at most n standard deviations σ below the largest.",
     ),
   },
+  xtc: {
+    title: tr("XTC"),
+    symbols: { c: "c", p: "P", t: "t" },
+    draw: (v) => [
+      [v.c, "≤", v.p],
+      [applyTo("p", "y"), "≥", v.t],
+    ],
+    where: tr(
+      "The coin c of this step is at most P, so [XTC] acts: of the tokens y whose probability is at least t, only the least probable stays.",
+    ),
+  },
+  xtc_rests: {
+    title: tr("XTC"),
+    symbols: { c: "c", p: "P" },
+    draw: (v) => [[v.c, ">", v.p]],
+    where: tr("The coin c of this step is above P, so [XTC] removes nothing."),
+  },
   tempered: {
     title: tr("Probability with your settings"),
     symbols: { z: z("x"), t: "T", s: sumOver("y", sup("e", [z("y"), "/", "T"])) },

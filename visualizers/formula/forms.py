@@ -71,6 +71,8 @@ RULES: dict[str, Rule] = {
     "top_p": Rule(lambda v: v["m"], ".2g", lambda v, _: v["m"] >= v["c"]),
     "top_p_last": Rule(lambda v: v["m"] - v["b"], ".2g", lambda v, rest: v["m"] >= v["c"] > rest),
     "min_p": Rule(lambda v: v["a"] * v["b"], ".2g"),
+    "xtc": Rule(lambda v: v["c"], ".2g", lambda v, _: v["c"] <= v["p"]),
+    "xtc_rests": Rule(lambda v: v["c"], ".2g", lambda v, _: v["c"] > v["p"]),
     "surprise": Rule(lambda v: -math.log2(v["p"]), ".2f"),
     "race": Rule(lambda v: v["e"] / v["p"], ".2g"),
     "score": Rule(lambda v: v["s"] / v["n"] ** v["a"], ".2f"),

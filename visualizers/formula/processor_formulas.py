@@ -18,7 +18,7 @@ from visualizers.formula.forms import fill_formula, number_setting
 
 FormulaLine = dict[str, Any]
 _BANS = frozenset(("NoRepeatNGram", "NoBadWords", "SuppressTokens", "SuppressTokensAtBegin"))
-_KNOWN_PROCESSORS = ORDER_PRESERVING | _BANS | {"RepetitionPenalty", "DRY", "GreenList"}
+_KNOWN_PROCESSORS = ORDER_PRESERVING | _BANS | {"RepetitionPenalty", "DRY", "XTC", "GreenList"}
 _MAX_EXPONENT = 700.0
 _TOLERANCE = 1e-4
 

@@ -120,6 +120,7 @@ export interface Stage {
   kept: number;
   kept_mass: number;
   entropy: number;
+  state: number | null;
 }
 export interface DrawDetail {
   kind: "draw";

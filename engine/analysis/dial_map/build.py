@@ -34,7 +34,7 @@ from engine.models import slots
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.text import decode_ids
 from engine.one_shot_thread import run_in_thread
-from engine.processors import FILTERS
+from engine.processors import FILTERS, SAMPLING
 from engine.run.caller_objects import describe_caller_objects
 from engine.run.preparation import ModelLoader, Prepared, parse_models, prepare
 from engine.run.request import CheckedRequest, DecodeRequest, check_request, fit_to_model
@@ -219,6 +219,11 @@ def _refuse_settings(checked: CheckedRequest) -> None:
             Message("a dial map has no allowed continuations"),
         ),
     )
+    for one in SAMPLING:
+        if one.last and getattr(config, one.parameter) != one.off:
+            # Its coin or its state would have to be followed along every text of the map.
+            why = Message("a dial map has no {filter}", filter=one.title)
+            raise ParameterError(one.parameter, getattr(config, one.parameter), why)
     for name, given, why in refused:
         if given:
             raise ParameterError(name, getattr(config, name), why)

@@ -33,6 +33,19 @@ CASES = [(name, {}) for name in STRATEGIES] + [
     ("sampling", {"guidance_scale": 1.5, "negative_prompt_ids": [8, 30], "min_p": 0.02}),
     ("sampling", {"eos_token_id": [10, 56], "sequence_bias": [[[10], -2.0]], "typical_p": 0.8}),
     ("sampling", {"temperature": 2.0, "top_k": 0, "top_n_sigma": 1.2}),
+    (
+        "sampling",
+        {
+            "temperature": 1.5,
+            "min_p": 0.002,
+            "typical_p": 0.99,
+            "xtc_probability": 0.5,
+            "xtc_threshold": 0.01,
+            "num_return_sequences": 2,
+        },
+    ),
+    ("watermark", {"xtc_probability": 0.5, "xtc_threshold": 0.01}),
+    ("dola", {"do_sample": True, "xtc_probability": 0.5, "xtc_threshold": 0.005}),
     ("greedy", {"dry_multiplier": 2.0, "dry_allowed_length": 1, "dry_sequence_breakers": [40]}),
     ("beam_search", {"num_beams": 3, "dry_multiplier": 2.0, "dry_allowed_length": 1}),
     (
