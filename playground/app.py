@@ -49,6 +49,7 @@ from playground.shell.elements import PAGE_EVENT, add_hidden_element, event_data
 from playground.shell.endpoints import keep_schemas_from_browsers
 from playground.shell.guard import guard_handler
 from playground.shell.page_head import CachedHead, HeadMiddleware
+from playground.storage.abandoned_folders import remove_all_abandoned_folders
 from playground.storage.journal import JOURNAL
 from playground.storage.uploads import OWN_FOLDER
 from playground.tabs import draws, lessons, recorded_runs, replay, taste, tune, watermark_bench
@@ -217,6 +218,7 @@ def serve(host: str, port: int) -> gr.Blocks:
 def launch(host: str, port: int) -> None:
     """Serve until SIGTERM or Ctrl-C, then stop running work and exit with status 0."""
     logs.set_up_logging(SETTINGS)
+    remove_all_abandoned_folders()
     told = _open_signal_pipe()
     demo = serve(host, port)
     threading.Thread(target=_warm_up, daemon=True).start()

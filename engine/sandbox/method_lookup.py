@@ -23,7 +23,13 @@ from engine.sandbox.catalogue import (
     list_allowed_methods,
 )
 from engine.sandbox.folder import ENTRY, README, Method, extract_summary, read_method
-from engine.sandbox.method_store import PINS, methods_folder, read_records, write_record
+from engine.sandbox.method_store import (
+    HUB_FOLDER,
+    PINS,
+    methods_folder,
+    read_records,
+    write_record,
+)
 from engine.sandbox.method_templates import TEMPLATES_FOLDER, list_own_methods, list_templates
 from engine.settings import SETTINGS
 from engine.sources.hub_cache import is_hub_id, split_revision
@@ -32,7 +38,6 @@ from engine.temporary_folder import TemporaryFolder
 SHIPPED, HUB, FOLDER = "shipped", "hub", "folder"
 FETCH_S = 120.0
 """Longest download of a hub method, in seconds."""
-_HUB_FOLDER = "hub"
 
 
 @dataclass(frozen=True)
@@ -242,12 +247,12 @@ def _known_commit(name: str) -> str | None:
 def _hub_method_folder(repository: str, commit: str) -> Path:
     """Return the local folder of a hub method; its last part is the method's name."""
     owner, _, name = repository.partition("/")
-    return methods_folder() / _HUB_FOLDER / owner / commit / name
+    return methods_folder() / HUB_FOLDER / owner / commit / name
 
 
 def _download_method(name: str, cancelled: threading.Event | None) -> str:
     """Download a method to its place, complete or not at all; return its commit."""
-    place = methods_folder() / _HUB_FOLDER
+    place = methods_folder() / HUB_FOLDER
     with _convert_errors(), disk_errors(name, place, "PLAYGROUND_METHODS"):
         place.mkdir(parents=True, exist_ok=True)
         with TemporaryFolder("method", place) as beside:

@@ -21,6 +21,8 @@ PINS = "pins.json"
 CONFIRMED = "confirmed.json"
 """SHA-256 of confirmed code -> time of confirmation, in UTC."""
 _VALUE_PATTERNS = {PINS: COMMIT_PATTERN, CONFIRMED: re.compile(r"\d{4}-\d\d-\d\dT.{1,40}")}
+HUB_FOLDER = "hub"
+"""Name of the folder below ``methods_folder`` that downloaded methods are in."""
 
 
 def methods_folder() -> Path:
