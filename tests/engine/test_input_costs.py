@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+import tracemalloc
 
 import pytest
 import yaml
@@ -157,6 +159,45 @@ def test_a_lesson_head_that_nests_deeply_is_refused_by_its_depth(head):
     with pytest.raises(LessonError, match="it nests deeper than 40 levels"):
         parse_yaml(head, "The head")
     assert parse_yaml("a: " + "[" * 30 + "]" * 30, "The head")
+
+
+_TENFOLD = "".join(
+    f"{name}: &{name} [{','.join(['*' + old] * 10)}]\n"
+    for old, name in itertools.pairwise("abcdefgh")
+)
+
+
+@pytest.mark.parametrize(
+    ("head", "refusal"),
+    [
+        ("a: &a [x,x,x]\n" + _TENFOLD, "refers to another one"),
+        ("a: &a {k: 1}\nb: {<<: [" + "*a," * 30_000 + "]}", "refers to another one"),
+        ("a: &a [*a]", "refers to another one"),
+        ("\n".join(f"k{n}: &a{n} 1" for n in range(6_000)), "more than 2,000 names and values"),
+        ("a: !!set {" + ",".join(f"k{n}" for n in range(12_000)) + "}", "more than 2,000 names"),
+        ("? [" + "1," * 20_000 + "]\n: 1", "more than 2,000 names and values"),
+        ("a: " + "9" * 90_000, "which is no int"),
+        ("a: !!python/object/apply:os.system ['true']", "could not determine a constructor"),
+        ("a: !!binary " + "QUJD" * 22_000, ""),
+        ("a: 1" + ":59" * 30_000, ""),
+        ('a: "' + "\\x41" * 23_000 + '"', ""),
+        ("a: >\n" + " x\n\n" * 18_000, ""),
+        ("".join(f"%TAG !t{n}! tag:x,{n}:\n" for n in range(3_000)) + "---\na: 1", ""),
+    ],
+    ids=lambda given: given[:12],
+)
+def test_a_lesson_head_costs_no_more_than_its_size(head, refusal):
+    """Aliases, tags, merges and very long values; a head of 96 kB may take 100 times its size."""
+    tracemalloc.start()
+    try:
+        if refusal:
+            with pytest.raises(LessonError, match=refusal):
+                parse_yaml(head, "The head")
+        else:
+            assert [*parse_yaml(head, "The head")] == ["a"]
+        assert tracemalloc.get_traced_memory()[1] < 9_600_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_name_that_is_given_twice_is_found_without_counting_each():
