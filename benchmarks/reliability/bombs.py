@@ -117,7 +117,7 @@ def _send_repeatedly(url: str, ended: threading.Event, send: Send) -> list[bool]
     return found
 
 
-def _visit(client: Client, seed: int) -> tuple[float, float]:
+def visit(client: Client, seed: int) -> tuple[float, float]:
     """Open the page and run the embedded model; return the seconds of both, infinite if one failed."""
     began = time.monotonic()
     opened = client.get("/").status_code == httpx.codes.OK
@@ -138,12 +138,12 @@ def watched(url: str, pid: int, bombs: Mapping[str, Send], n: int, seed: int) ->
     client, refused, sent = Client(url), 0, 0
     besides: dict[str, list[tuple[float, float]]] = {}
     with client.http:
-        _visit(client, seed)  # the first one loads the model
-        alone = [_visit(client, seed + i) for i in range(n)]
+        visit(client, seed)  # the first one loads the model
+        alone = [visit(client, seed + i) for i in range(n)]
         before = _memory_mb(pid, "VmRSS")
         for name, send in bombs.items():
             with _sending(url, send) as found:
-                besides[name] = [_visit(client, seed + i) for i in range(n)]
+                besides[name] = [visit(client, seed + i) for i in range(n)]
             refused, sent = refused + sum(found), sent + len(found)
         after, peak = _memory_mb(pid, "VmRSS"), _memory_mb(pid, "VmHWM")
     pages, runs = zip(*alone, strict=True)

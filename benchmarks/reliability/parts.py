@@ -10,6 +10,7 @@ from benchmarks.reliability import (
     ends,
     faults,
     fuzz,
+    grammars,
     liveness,
     load,
     memory,
@@ -31,6 +32,7 @@ PARTS = {
         liveness.PART,
         downloads.PART,
         bombs.PART,
+        grammars.PART,
         turns.PART,
         census.PART,
     )
