@@ -90,7 +90,7 @@ def test_it_is_asked_and_read_with_the_keys_alone(open_page):
     tokens.first.focus()
     page.keyboard.press("ArrowRight")
     expect(tokens.nth(1)).to_be_focused()
-    said = f"{abs(values[1]):#.3g}"
+    said = f"{abs(values[1]):#.2g}"
     expect(found.locator(".inf-place")).to_contain_text(said)
     expect(found.locator(".inf-place")).to_contain_text("−" if values[1] < 0 else "+")
     page.keyboard.press("End")

@@ -182,7 +182,10 @@ class WhatIfPanel {
     if (!strategy) return;
     const { params, only, what_if: offered } = strategy;
     const shown = params.filter((p) => offered.params.includes(p.name)).map(withSlider);
-    const own = Object.fromEntries(shown.map((p) => [p.name, this.#run.config[p.name] ?? ""]));
+    const { config } = this.#run;
+    // An older run lacks the parameters that came later: they were off, which is their default.
+    const known = shown.filter(({ name }) => name in config);
+    const own = Object.fromEntries(known.map(({ name }) => [name, config[name] ?? ""]));
     this.#form = new WhatIfForm(shown, `${this.ctx.strategy}-what-if`, own, { only });
     this.#form.box.addEventListener("input", () => this.#markTouched());
     this.slot.replaceChildren(this.#form.box);
