@@ -1,0 +1,110 @@
+"""A server's probabilities compared with those of a model here: equal weights agree, others do not."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+import engine
+from engine.analysis.server_comparison import compare_with_server
+from engine.cli.main import main
+from engine.endpoints import import_answer
+from engine.errors import EngineError
+from engine.models.loading import LoadedModel, load
+from engine.run.decoding import decode_to_trace, trace_of
+from engine.serving import decode
+from engine.trace import json_io
+from engine.trace.records import Trace
+from tests.helpers.endpoint_answers import read
+from tests.helpers.llama_server import Llama
+
+TOKENS = 5
+
+
+@pytest.fixture(scope="module")
+def here() -> LoadedModel:
+    return load("storyteller")
+
+
+def served_run(here: LoadedModel, warmth: float = 1.0) -> Trace:
+    """Return a greedy run of a server whose model is the one here, at another temperature."""
+
+    def distribution(ids: Sequence[int]) -> list[float]:
+        with torch.no_grad():
+            logits = here.model(torch.tensor([list(ids)])).logits[0, -1]
+        return (logits.double() / warmth).log_softmax(-1).tolist()
+
+    words = [f" {n}" for n in range(here.vocab_size)]
+    with Llama(distribution, words, most=10).serve() as server:
+        asked = engine.DecodeRequest(
+            "greedy", f"endpoint:{server.base}#m", "one two", params={"max_new_tokens": TOKENS}
+        )
+        return trace_of([*decode(asked)][-1])
+
+
+def test_equal_weights_agree_at_every_listed_token(here: LoadedModel) -> None:
+    found = compare_with_server(served_run(here), here)
+    assert (found.same_tops, len(found.tokens), found.compared) == (TOKENS, TOKENS, 10 * TOKENS)
+    assert found.largest_difference is not None
+    assert found.largest_difference < 1e-3
+    assert found.same_prompt is False, "the server of the test has a tokenizer of its own"
+
+
+def test_other_weights_differ_by_what_is_said(here: LoadedModel) -> None:
+    equal, warm = served_run(here), served_run(here, warmth=1.5)
+    found = compare_with_server(warm, here)
+    assert found.same_tops == TOKENS, "temperature keeps the order"
+    assert found.largest_difference is not None
+    assert found.largest_difference > 0.05
+    for token, step, own in zip(found.tokens, warm.steps, equal.steps, strict=True):
+        there = {c.token_id: c.raw_logprob for c in step.candidates}
+        known = {c.token_id: c.raw_logprob for c in own.candidates}
+        expected = max(abs(there[i] - known[i]) for i in there if i in known)
+        assert max(token.differences) == pytest.approx(expected, abs=1e-3)
+        assert token.here == pytest.approx(known[token.token_id], abs=1e-3)
+        assert token.server == pytest.approx(there[token.token_id], abs=1e-5)
+    assert found.mean_difference == pytest.approx(
+        math.fsum(d for t in found.tokens for d in t.differences) / found.compared, abs=1e-6
+    )
+
+
+def test_what_cannot_be_compared_is_one_sentence(here: LoadedModel) -> None:
+    local = decode_to_trace(engine.DecodeRequest("greedy", here, "Once", params={}))
+    filtered = import_answer(read("llamacpp/native_post.json"))
+    nameless = import_answer(read("vllm/cmpl_5.json"))
+    for trace, says in (
+        (local, "was decoded here"),
+        (filtered, "after its filters"),
+        (nameless, "lacks the token ids"),
+    ):
+        with pytest.raises(EngineError, match=says):
+            compare_with_server(trace, here)
+
+
+def test_a_model_without_the_servers_ids_is_another_one(here: LoadedModel) -> None:
+    trace = served_run(here)
+    small = load("storyteller")
+    most = max(c.token_id for step in trace.steps for c in step.candidates)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(small), "vocab_size", property(lambda _: most))
+        with pytest.raises(EngineError, match="it is another model"):
+            compare_with_server(trace, small)
+
+
+def test_the_command_prints_every_token(
+    here: LoadedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.json"
+    json_io.save(served_run(here), path)
+    assert main(["compare-server", str(path), "--model", "storyteller"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == TOKENS + 4
+    assert lines[-3] == f"The first choice is the same at {TOKENS} of {TOKENS} tokens."
+    assert lines[-1] == "The prompt has other tokens here, so the tokenizers differ."
+    assert main(["compare-server", str(path), "--model", "storyteller", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["compared"] == 10 * TOKENS
