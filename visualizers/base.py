@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from engine.trace.details import BeamNode, Detail, ForwardDetail
+from engine.trace.filling import FillDetail
 from engine.trace.records import Step, Trace
 from engine.trace.served import ServedDetail
 
@@ -36,19 +37,24 @@ def has_detail(kind: type[Detail]) -> Callable[[Step], bool]:
     return lambda step: isinstance(step.detail, kind)
 
 
+def has_next_token(step: Step) -> bool:
+    """Return True if the step is about one place, False for a pass of masked diffusion."""
+    return not isinstance(step.detail, FillDetail)
+
+
 def is_decided_here(step: Step) -> bool:
-    """Return True if a built-in loop decided the step, False for a custom method."""
-    return not isinstance(step.detail, ForwardDetail)
+    """Return True if a built-in loop decided the step's token, False for a custom method."""
+    return not isinstance(step.detail, (ForwardDetail, FillDetail))
 
 
 def is_seen_whole(step: Step) -> bool:
-    """Return True if a built-in loop decided the step, False for a custom method or a server."""
-    return not isinstance(step.detail, (ForwardDetail, ServedDetail))
+    """Return True if a built-in loop decided the step's token, False for a custom method or a server."""
+    return not isinstance(step.detail, (ForwardDetail, ServedDetail, FillDetail))
 
 
 def is_decided_by_program(step: Step) -> bool:
-    """Return True if this program decided the step, False if a server did."""
-    return not isinstance(step.detail, ServedDetail)
+    """Return True if this program decided the step's token, False if a server did."""
+    return not isinstance(step.detail, (ServedDetail, FillDetail))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.strategies.shared_params import NextTokenParams
 from engine.trace.details import BeamDetail, BeamNode
+from engine.trace.filling import FillDetail
 from engine.trace.records import (
     Parent,
     Step,
@@ -99,6 +100,8 @@ def branch_point(
         )
     index = check_step_index(trace.steps, step)
     found = trace.steps[index]
+    if isinstance(found.detail, FillDetail):
+        raise ParameterError("step", step, "a text that is filled in any order has no branches")
     if isinstance(found.detail, BeamDetail):
         kept = _path_before(trace, found, found.detail, node_id)
     elif node_id is not None:

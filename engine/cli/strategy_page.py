@@ -87,7 +87,8 @@ def _strategy_section(strategy: Strategy) -> str:
         f'<a id="{strategy.name}"></a>\n\n## {strategy.title} · `{strategy.name}`',
         f"{strategy.summary}\n\nSource: {strategy.paper}.",
         _default_models(strategy),
-        f"**Parameters**\n\n{_params_table(own, defaults_of(strategy.config))}\nAlso: {shared}."
+        f"**Parameters**\n\n{_params_table(own, defaults_of(strategy.config))}"
+        + (f"\nAlso: {shared}." if shared else "")
         if own
         else f"**Parameters:** {shared}.",
         f"**In transformers**\n\n{_transformers_call(strategy)}\n\n{_bundled_loop_text(strategy)}",
@@ -152,6 +153,8 @@ def _presets_table(strategy: Strategy) -> str:
 
 def _transformers_call(strategy: Strategy) -> str:
     """Return the transformers call that decodes like the strategy with its defaults."""
+    if strategy.no_code:
+        return "transformers has no such call. The playground uses its own loop."
     plan = _default_plan(strategy)
     values = {name: value_to_code(value) for name, value in plan.values.items()}
     lines = []
@@ -196,6 +199,8 @@ def _default_plan(strategy: Strategy) -> Plan:
 
 def _bundled_loop_text(strategy: Strategy) -> str:
     """Return sentences on which loop exported code includes, and for which parameters."""
+    if strategy.no_code:
+        return f"A run cannot be exported as code: {strategy.no_code}."
     always = find_bundled_loop(strategy, strategy.config())
     if always is not None:
         return f"Exported code always includes {_loop_reference(always.loop)}: {always.why}."

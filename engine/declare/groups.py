@@ -13,6 +13,7 @@ STRATEGY_GROUPS = {
     "repeats": "Avoid repeats",
     "layers": "Layers",
     "faster": "Faster",
+    "any_order": "Any order",
     "mark": "Mark",
     "custom": "Custom",
 }

@@ -166,6 +166,10 @@ def plan_export(trace: Trace) -> Plan:
             strategy=repr(trace.strategy[:40]),
         )
     strategy = STRATEGIES[trace.strategy]
+    if strategy.no_code:
+        raise ExportError(
+            "{title} cannot be written as code: {why}.", title=strategy.title, why=strategy.no_code
+        )
     config = _build_config(strategy, trace)
     try:
         check_template(trace.template)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.glossary import drafting, influence, text, token_selection
+from engine.glossary import diffusion, drafting, influence, text, token_selection
 from engine.processors import FILTERS
 from engine.statistics.term import Term
 
@@ -13,6 +13,7 @@ TERMS: dict[str, Term] = {
         [one.term for one in FILTERS.values() if one.term is not None],
         token_selection.TERMS,
         drafting.TERMS,
+        diffusion.TERMS,
         influence.TERMS,
     )
     for term in terms

@@ -25,6 +25,7 @@ from engine.trace.details import (
     WatermarkDetail,
     find_draw,
 )
+from engine.trace.filling import FillDetail
 from engine.trace.records import Candidate, Step, chosen_token_id
 
 
@@ -39,6 +40,9 @@ def explain(place: ReplayedStep, token_id: int, draft: Explainer) -> None:
     if candidate is None and token_id in step.emit and isinstance(step.detail, ForwardDetail):
         draft.chosen = True
         draft.add_sentence("The method wrote {name}; what decided it was not seen.", name=name)
+        return
+    if isinstance(step.detail, FillDetail):
+        _explain_pass(step.detail, draft)
         return
     if candidate is None:
         draft.add_sentence(
@@ -80,6 +84,19 @@ def explain(place: ReplayedStep, token_id: int, draft: Explainer) -> None:
             other=_format_probability(chosen),
         )
     _explain_strategy_detail(place, token_id, draft)
+
+
+def _explain_pass(detail: FillDetail, draft: Explainer) -> None:
+    """Write which guesses of a pass of masked diffusion were written."""
+    draft.chosen = True
+    left = len(detail.guesses) - len(detail.written)
+    draft.add_sentence(
+        "The pass guessed {n} hidden places at once and wrote {written} of them.",
+        n=len(detail.guesses),
+        written=len(detail.written),
+    )
+    if left:
+        draft.add_sentence("The other {n} stay hidden and are guessed again.", n=left)
 
 
 def _chosen_sentence(step: Step, name: str, candidate: Candidate) -> Message:

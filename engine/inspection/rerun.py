@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 MAX_RERUN_S = SETTINGS.max_asking_s
 """Seconds that one rerun may compute."""
 CUSTOM_METHOD_REFUSAL = "What a custom method saw can only be seen while it runs."
+FILL_REFUSAL = "The recording has all that is known of a pass of masked diffusion."
 MODEL_WAIT_S = 10.0
 """Seconds to wait for the model."""
 

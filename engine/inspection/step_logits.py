@@ -17,6 +17,7 @@ from engine.errors import EngineError
 from engine.inspection.logits_cache import CACHED, CachedRun
 from engine.inspection.rerun import (
     CUSTOM_METHOD_REFUSAL,
+    FILL_REFUSAL,
     ObservedPass,
     ReplayedStep,
     copy_processor,
@@ -31,6 +32,7 @@ from engine.loops.watermark import watermark_loop
 from engine.models.loading import LoadedModel
 from engine.run.preparation import prepare
 from engine.run.request import check_request, request_from_trace
+from engine.trace.filling import FillDetail
 from engine.trace.records import Step, Trace, check_step_index
 
 if TYPE_CHECKING:
@@ -95,6 +97,8 @@ def find_replayed_step(
     # Without later steps: nothing depends on them, and a run that goes on gets more.
     key = trace_key(dataclasses.replace(trace, steps=trace.steps[: index + 1]))
     step = trace.steps[index]
+    if isinstance(step.detail, FillDetail):
+        return ReplayedStep(trace, step, refused=FILL_REFUSAL)
     with _lock:
         found = _replayed_steps.get(key)
     if found is None and isinstance(run, CachedRun):

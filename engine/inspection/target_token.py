@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine.errors import ParameterError
 from engine.messages import Message
 from engine.trace.details import BeamDetail, BeamNode
+from engine.trace.filling import FillDetail
 from engine.trace.records import (
     Step,
     Trace,
@@ -52,6 +53,10 @@ def find_target_token(
         return TargetToken(prompt, *_find_node_target(trace, step, step.detail, node_id))
     if node_id is not None:
         raise ParameterError("node_id", node_id, "only beam searches have nodes")
+    if isinstance(step.detail, FillDetail):
+        raise ParameterError(
+            "step", index, "a pass of masked diffusion reads the whole text, in both directions"
+        )
     if not step.emit:
         raise ParameterError("step", index, "this step wrote nothing; ask about another one")
     place = chosen_emit_index(step) if at is None else at

@@ -17,6 +17,7 @@ from engine.trace.details import (
     LayerDetail,
     WatermarkDetail,
 )
+from engine.trace.filling import FillDetail
 from engine.trace.records import chosen_token_id
 
 
@@ -59,7 +60,8 @@ def _check_question(place: ReplayedStep, token_id: int | None, node_id: int | No
         raise ParameterError(
             "token_id", token_id, Message("token ids go from 0 to {size}", size=size - 1)
         )
-    if not place.step.emit and token_id is None and node_id is None:
+    fills = isinstance(place.step.detail, FillDetail)
+    if not place.step.emit and not fills and token_id is None and node_id is None:
         raise ParameterError("token_id", token_id, "this step wrote nothing; name a token")
     if node_id is None:
         return
@@ -76,6 +78,8 @@ def _write_explanation(
     """Write the explanation; return the token it is about."""
     detail = place.step.detail
     own = chosen_token_id(place.step)
+    if isinstance(detail, FillDetail):
+        own = max(detail.guesses, key=lambda guess: (guess.written, guess.p)).token_id
     last = -1 if own is None else own
     token = last if token_id is None else token_id
     if isinstance(detail, BeamDetail):

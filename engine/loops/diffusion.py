@@ -1,4 +1,4 @@
-"""Masked diffusion: fills the hidden places of a text, the surest first (LLaDA, 2502.09992)."""
+"""Masked diffusion: fills the hidden places of a text, the most certain first (LLaDA, 2502.09992)."""
 
 from __future__ import annotations
 

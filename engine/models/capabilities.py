@@ -41,6 +41,8 @@ RESUMABLE_STATE_TYPES = frozenset(
 """Model types whose running state continues correctly over several new tokens in one pass.
 
 Others, such as Jamba and Mamba, silently reset the state in every pass over more than one token."""
+FILLER = "storyteller-diffusion"
+"""Folder of the embedded masked diffusion model, which the configuration of its main model names."""
 _STATEFUL_LAYER_TYPES = frozenset({"recurrent_gemma"})
 """Model types whose layers hold the running state, out of the cache's reach."""
 _SINGLE_TOKEN_TYPES = frozenset({"blt", "cpmant", "prophetnet"})
@@ -88,6 +90,7 @@ class Capabilities:
         takes: accepted inputs besides text: image, audio.
         needs: which of them is required; None if text alone is enough.
         heads: how many heads it has that guess further tokens (multi-token prediction).
+        fills: whether a masked diffusion model of the same tokens comes with it.
         attention: attention implementation to load it with: sdpa if its class supports it, else eager.
     """
 
@@ -108,6 +111,7 @@ class Capabilities:
     takes: frozenset[str] = frozenset()
     needs: str | None = None
     heads: int = 0
+    fills: bool = False
     attention: str = "sdpa"
 
     @property
@@ -147,6 +151,7 @@ def capabilities_of(model: Model) -> Capabilities:
         names_encoder_depth=names_encoder_depth(model),
         shows_layers=_can_read_layers(model) and not types & _NO_LAYER_STATES_TYPES,
         heads=head_count(model),
+        fills=getattr(model.config, "masked_diffusion_model", None) == FILLER,
         positions=position_count(model),
         takes=frozenset() if family is None else family.takes,
         needs=None if family is None else family.needs,

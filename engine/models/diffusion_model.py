@@ -8,13 +8,12 @@ from typing import Any
 
 import torch
 
+from engine.models.capabilities import FILLER
 from engine.models.eight_bits import unpack
 from engine.models.hashes import check_embedded_files
 from engine.models.meta_model import CONSTRUCTION_LOCK
 from engine.models.tokenizers import load_tokenizer
 from engine.sources.catalogue import MODEL_DIR
-
-NAME = "storyteller-diffusion"
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ def load_diffusion_model() -> DiffusionModel:
     from safetensors.torch import load_file
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    check_embedded_files(NAME)
-    folder = MODEL_DIR / NAME
+    check_embedded_files(FILLER)
+    folder = MODEL_DIR / FILLER
     with CONSTRUCTION_LOCK:
         model = LlamaForCausalLM(LlamaConfig.from_pretrained(folder))
     # The output layer is the embedding, which is stored once.

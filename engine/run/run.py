@@ -177,8 +177,8 @@ class Run:
         whole: list[bool] = []
         scores: list[float | None] = []
         for number in range(count):
-            single = dataclasses.replace(run.config, num_return_sequences=1)
-            config = single if count > 1 else run.config
+            alone = {"num_return_sequences": 1} if count > 1 else {}
+            config = dataclasses.replace(run.config, **alone)
             returned = call_generate(
                 run,
                 config,

@@ -11,6 +11,7 @@ from engine.strategies import (
     dola,
     early_exit,
     greedy,
+    masked_diffusion,
     mtp,
     prompt_lookup,
     sampling,
@@ -35,6 +36,7 @@ STRATEGIES: dict[str, Strategy] = {
         early_exit,
         mtp,
         universal_assisted,
+        masked_diffusion,
         watermark,
         custom,
     )

@@ -129,6 +129,9 @@ class Strategy:
     None if generate() gives the same tokens. Not needed with ``moved_to``.
     """
 
+    no_code: str = ""
+    """Why a run cannot be written as code, without its full stop; empty if it can."""
+
     def __post_init__(self) -> None:
         require_one_of(f"The group of {self.name}", self.group, STRATEGY_GROUPS)
         for dial in self.dials:

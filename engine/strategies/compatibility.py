@@ -29,6 +29,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     ),
     "exits": (lambda can: can.exits, "its layers cannot be left early"),
     "heads": (lambda can: can.heads > 0, "it has no heads that guess several tokens"),
+    "fills": (lambda can: can.fills, "no model that fills hidden places comes with it"),
     "layers_without_state": (
         lambda can: can.layers_without_state,
         "its layers keep a running state that the draft would spoil",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.declare.params import defaults_of, params_of
+from engine.loops.diffusion import ENTROPY_BOUND
 from engine.messages import Message
 from engine.strategies.base import Strategy
 from engine.strategies.shared_params import SamplingParams
@@ -27,6 +28,9 @@ class ParameterCondition:
 
 _NEEDS_SAMPLING = ParameterCondition("do_sample", (True,), "This works only while Sample is on.")
 _NEEDS_GREENLIST = ParameterCondition("scheme", ("greenlist",), "Only green lists use this.")
+_NEEDS_BOUND = ParameterCondition(
+    "remasking", (ENTROPY_BOUND,), "Only the order entropy_bound uses this."
+)
 _NEEDS_SYNTHID = ParameterCondition("scheme", ("synthid",), "Only SynthID uses this.")
 
 
@@ -40,6 +44,7 @@ def conditional_parameters(strategy: Strategy) -> dict[str, ParameterCondition]:
         (("distribution_runs",), _NEEDS_SAMPLING),
         (_param_names(GreenListParams), _NEEDS_GREENLIST),
         (_param_names(SynthIdParams), _NEEDS_SYNTHID),
+        (("entropy_bound",), _NEEDS_BOUND),
     ):
         if only.name in own:
             found |= {name: only for name in names if name in own}

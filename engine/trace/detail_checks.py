@@ -16,6 +16,7 @@ from engine.trace.details import (
     LayerDetail,
     WatermarkDetail,
 )
+from engine.trace.fill_checks import check_filling
 from engine.trace.forward_checks import check_forwards
 from engine.trace.records import Step, Trace
 from engine.trace.value_types import PROBABILITY, SECONDS, TOKEN_ID, iter_values
@@ -94,6 +95,7 @@ def check_details(trace: Trace) -> None:
         TraceError: a check fails; the message names the step.
     """
     check_forwards(trace)
+    check_filling(trace)
     lengths: dict[int, int] = {}
     prompt = 0 if trace.model.is_encoder_decoder else len(trace.prompt_ids)
     depths = {len(detail.layers) for _, detail in trace.details(LayerDetail)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.trace.draws import DrawDetail
+from engine.trace.filling import FillDetail
 from engine.trace.served import ServedDetail
 from engine.trace.value_types import LogProb, Probability, Seconds, TokenId
 
@@ -331,6 +332,7 @@ Detail = (
     | WatermarkDetail
     | ForwardDetail
     | ServedDetail
+    | FillDetail
 )
 
 
@@ -349,4 +351,5 @@ DETAIL_TYPES: dict[str, type] = {
     "watermark": WatermarkDetail,
     "forward": ForwardDetail,
     "served": ServedDetail,
+    "fill": FillDetail,
 }

@@ -339,7 +339,7 @@ def test_it_is_reported_before_and_after_it_is_merged(home, own, tmp_path, monke
         assert getattr(before, field) == getattr(base, field) == getattr(after, field), field
     # The sentences name the model.
     refused = [set(found.cannot_serve) for found in (before, base, after)]
-    assert refused == [{"mtp"}] * 3
+    assert refused == [{"mtp", "masked_diffusion"}] * 3
     change_config(own, base_model_name_or_path="no/base")
     unknown = preflight(Source.parse(str(own)))
     assert unknown.cannot_serve is None

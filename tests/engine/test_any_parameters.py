@@ -14,7 +14,7 @@ from engine.strategies import STRATEGIES
 from engine.strategies.bundled_loops import find_bundled_loop
 from tests.helpers.any_params import UNTRIED, Talker, check_any, expected, talker_of
 from tests.helpers.random_params import params_for
-from tests.helpers.strategies import OURS
+from tests.helpers.strategies import NEXT_TOKEN, OURS
 from tests.helpers.talkers import PROMPT, assistant, target
 
 FEW, MANY = 10, 300
@@ -81,7 +81,7 @@ def test_infinite_scores_are_named_with_the_filter_that_made_them(name, more):
 
 @pytest.mark.parametrize("name", ["forced_bos_token_id", "forced_eos_token_id"])
 def test_an_id_that_is_forced_and_suppressed_is_named(name):
-    for strategy in STRATEGIES:
+    for strategy in NEXT_TOKEN:
         params = {name: 7, "suppress_tokens": [5, 7]}
         *_, last = decode(
             DecodeRequest(strategy, target(), PROMPT, params=params, assistant=assistant(strategy))

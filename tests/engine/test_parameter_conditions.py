@@ -12,6 +12,7 @@ from engine.strategies import STRATEGIES
 from engine.strategies.parameter_conditions import conditional_parameters
 from engine.trace.events import Failed
 from tests.helpers.random_params import value_of
+from tests.helpers.strategies import NEXT_TOKEN
 from tests.helpers.talkers import PROMPT, assistant, target
 
 DEPENDENT = {name: conditional_parameters(s) for name, s in STRATEGIES.items()}
@@ -42,7 +43,7 @@ def off(name):
     "name",
     [
         pytest.param(n, marks=pytest.mark.nightly if n == "custom" else ())
-        for n in STRATEGIES
+        for n in NEXT_TOKEN
         if DEPENDENT[n]
     ],
 )

@@ -83,6 +83,7 @@ def test_an_embedded_model_is_reported_as_it_would_be_loaded(monkeypatch):
         "speculative",
         "early_exit",
         "mtp",
+        "masked_diffusion",
         "universal_assisted",
     }
     assert found.fits

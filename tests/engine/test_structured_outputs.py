@@ -18,14 +18,14 @@ from engine.grammar.processor import read_token_bytes
 from engine.inspection.trace_logits import run_from_trace
 from engine.inspection.what_if import SettingsChange, apply_change
 from engine.models.structured_outputs import make_grammar_processor
-from engine.strategies import STRATEGIES
 from tests.helpers.grammars import BALL, CHOICE, COUNT, PROMPT, TOY, ask, matches
 from tests.helpers.real import real_model
 from tests.helpers.runs import failed, finished
+from tests.helpers.strategies import NEXT_TOKEN
 
 EMBEDDED = ("storyteller", "storyteller-draft", "foreign-draft", "storyfixer")
 SLOW = pytest.mark.nightly
-EVERY = [pytest.param(name, marks=SLOW if name == "custom" else ()) for name in STRATEGIES]
+EVERY = [pytest.param(name, marks=SLOW if name == "custom" else ()) for name in NEXT_TOKEN]
 
 
 @pytest.mark.parametrize("strategy", EVERY)

@@ -9,8 +9,11 @@ from engine.strategies import STRATEGIES
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 
-OURS = [name for name, strategy in STRATEGIES.items() if strategy.loop is not None]
-"""Strategies that decide by a loop of ours; what a custom method does is tried in test_custom.py."""
+NEXT_TOKEN = [name for name, strategy in STRATEGIES.items() if "fills" not in strategy.needs]
+"""Strategies that write one token after another, with any model; what fills hidden places is tried in
+test_diffusion.py."""
+OURS = [name for name in NEXT_TOKEN if STRATEGIES[name].loop is not None]
+"""Those that decide by a loop of ours; what a custom method does is tried in test_custom.py."""
 WITHOUT_HEADS = [name for name in OURS if "heads" not in STRATEGIES[name].needs]
 """Those of OURS that a model without heads takes, such as the real one."""
 LOOPS = {
@@ -28,9 +31,11 @@ PROMPT = [5, 9, 11, 4, 5, 9, 11]
 
 
 def models_for(name):
-    """Tiny models; drafting across tokenizers needs models that have one."""
+    """Tiny models; drafting across tokenizers needs models that have one, filling the embedded one."""
     if STRATEGIES[name].assistant == "any_tokenizer":
         return load("storyteller"), load("foreign-draft")
+    if name not in NEXT_TOKEN:
+        return load("storyteller"), None
     return golden_model("llama"), golden_model("llama_draft")
 
 

@@ -82,6 +82,8 @@ class Kind:
     recomputes: bool = True
 
 
+FILLS = frozenset({"masked_diffusion"})
+"""What needs a second model that fills hidden places; only Storyteller has one."""
 HEADS = frozenset({"mtp"})
 """What needs heads, which not every tiny model has."""
 DRAFTING = frozenset({"speculative", "prompt_lookup", "early_exit", "universal_assisted"})
@@ -94,6 +96,7 @@ def _kind(config: str, **more: Any) -> Kind:
     facts.setdefault("model", config.removesuffix("Text") + "ForCausalLM")
     if config not in HEADED:
         facts["refuses"] = facts.get("refuses", frozenset()) | HEADS
+    facts["refuses"] = facts.get("refuses", frozenset()) | FILLS
     return Kind(config, more, **facts)
 
 

@@ -28,7 +28,7 @@ def chances(step):
 @pytest.mark.parametrize("name", RUNS)
 def test_every_step_names_the_word_that_it_chose(name):
     trace, found = sentences(name)
-    kinds = {"marked", "bits", "beam_leads", "method_nothing"}
+    kinds = {"marked", "bits", "beam_leads", "method_nothing", "filled", "filled_one"}
     for step, sentence in zip(trace.steps, found, strict=True):
         if sentence["kind"] not in kinds:
             assert sentence["word"] in (
@@ -105,6 +105,17 @@ def test_a_round_counts_what_was_guessed_and_kept(name):
         assert (sentence["end"] == "bonus") == (
             kept == sentence["count"] and sentence["end"] != "ended"
         )
+
+
+@pytest.mark.parametrize("name", ["masked_diffusion-1", "masked_diffusion-4"])
+def test_a_pass_names_its_most_and_its_least_certain_word(name):
+    trace, found = sentences(name)
+    for step, sentence in zip(trace.steps, found, strict=True):
+        chances = {guess.token_id: guess.p for guess in step.detail.written}
+        assert sentence["share"] == max(chances.values()) == chances[sentence["word"]]
+        if sentence["kind"] == "filled":
+            assert sentence["other_share"] == min(guess.p for guess in step.detail.written)
+            assert sentence["count"] == len(step.detail.written) > 1
 
 
 def test_marks_are_counted_over_the_whole_text():

@@ -6,11 +6,13 @@ import math
 from itertools import pairwise
 
 from engine.trace.details import BeamDetail, DraftDetail, LayerDetail, find_draw
+from engine.trace.filling import FillDetail
 from engine.trace.records import Candidate, Step, Trace, chosen_token_id
 from engine.trace.served import ServedDetail
 from visualizers.base import (
     StepSummary,
     Visual,
+    has_next_token,
     is_decided_by_program,
     is_seen_whole,
     nats_to_bits,
@@ -135,11 +137,11 @@ def _surprise_bits(own: Candidate | None) -> float | None:
 
 def has_single_token_candidates(step: Step) -> bool:
     """Return True if the step's candidates describe the single token that it emitted for good."""
-    return not isinstance(step.detail, (BeamDetail, DraftDetail))
+    return not isinstance(step.detail, (BeamDetail, DraftDetail, FillDetail))
 
 
 VISUALS = (
-    Visual("candidates", CandidateSummary, order=70),
+    Visual("candidates", CandidateSummary, has_next_token, order=70),
     Visual("xray", StageSummary, is_decided_by_program, order=71),
     Visual("draw", DrawSummary, is_seen_whole, order=90),
     Visual("chart", ChartSummary, has_single_token_candidates, order=100),

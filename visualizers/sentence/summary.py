@@ -11,6 +11,7 @@ from engine.trace.details import (
     WatermarkDetail,
     find_draw,
 )
+from engine.trace.filling import FillDetail
 from engine.trace.records import Candidate, Step, Trace, chosen_token_id
 from engine.trace.served import ServedDetail
 from visualizers.base import StepSummary, Visual, to_probability
@@ -51,6 +52,8 @@ class SentenceSummary:
             return describe_method(step)
         if isinstance(detail, ContrastiveDetail):
             return describe_contrast(detail)
+        if isinstance(detail, FillDetail):
+            return describe_pass(detail)
         if self.sample or find_draw(detail) is not None:
             return describe_draw(step)
         if isinstance(detail, LayerDetail):
@@ -217,6 +220,19 @@ def _round_end(detail: DraftDetail, kept: int) -> str:
     if kept == len(detail.tokens):
         return "bonus"
     return "own" if kept else "none"
+
+
+def describe_pass(detail: FillDetail) -> StepSummary:
+    """Return the sentence of a pass of masked diffusion: its most and its least certain word."""
+    written = sorted(detail.written, key=lambda guess: -guess.p)
+    if not written:
+        return {"kind": "filled_none"}
+    first, last = written[0], written[-1]
+    found: StepSummary = {"kind": "filled_one", "word": first.token_id, "share": first.p}
+    if len(written) == 1:
+        return found
+    more = {"count": len(written), "other": last.token_id, "other_share": last.p}
+    return {**found, **more, "kind": "filled"}
 
 
 def describe_method(step: Step) -> StepSummary:

@@ -42,6 +42,11 @@ const SENTENCES = {
   served_part: tr(
     "{word} was chosen here. The server gave the chance of its last part only: {share}.",
   ),
+  filled: tr(
+    "This pass wrote {count} words at once, from {word} with {share} to {other} with {other_share}.",
+  ),
+  filled_one: tr("This pass wrote {word}, with {share}."),
+  filled_none: tr("This pass wrote nothing."),
   method_same: tr("Your method chose {word}, the model's favourite too."),
   method_other: tr("Your method chose {word}; the model's favourite was {other}."),
   method_unseen: tr("Your method wrote {word}; what decided it was not seen."),

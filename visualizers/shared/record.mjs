@@ -34,7 +34,10 @@ export function addStep(run, step, shown) {
   const { p, used, bits } = shown.text;
   list.length = step.keep;
   step.emit.forEach((id, i) => {
-    list.push({ id, step: step.index, p: p[i], used: used[i], bits: bits[i] });
+    // Masked diffusion may have written a word in an earlier pass than the one that made it visible.
+    const pass = shown.filling?.passes[step.keep + i];
+    const index = pass ? pass - 1 : step.index;
+    list.push({ id, step: index, p: p[i], used: used[i], bits: bits[i] });
   });
   if (run.follow) Object.assign(run, { selected: step.index, offset: null });
 }
@@ -44,15 +47,19 @@ export function addStep(run, step, shown) {
  * in a step of a custom method. -1 if the step emitted none.
  * @param {Step} step
  */
-export const findDecidedIndex = (step) =>
-  step.detail?.kind === "forward" && step.emit.length ? 0 : step.emit.length - 1;
+export function findDecidedIndex(step) {
+  // A pass of masked diffusion decides words anywhere in the text.
+  if (step.detail?.kind === "fill") return -1;
+  return step.detail?.kind === "forward" && step.emit.length ? 0 : step.emit.length - 1;
+}
 
 /** @param {Step} step */
 export const findDecidedToken = (step) => step.emit[findDecidedIndex(step)];
 
 /**
  * A word of a text: the step that decided it, and its place among the tokens of that step. `offset`
- * is null in a beam search, where a step may rewrite the whole leading text.
+ * is null in a beam search, where a step may rewrite the whole leading text, and the place in the
+ * text in masked diffusion, where a step writes anywhere.
  * @typedef {{ step: number, offset: number | null }} Word
  */
 
@@ -75,7 +82,7 @@ export function findWord(run, index, at) {
   const step = run.steps[index];
   // The steps of a beam search are the depths of its tree.
   if (step.detail?.kind === "beam") return { step: at, offset: null };
-  return { step: index, offset: at - step.keep };
+  return { step: index, offset: step.detail?.kind === "fill" ? at : at - step.keep };
 }
 
 /**
@@ -89,7 +96,10 @@ export const findSelectedOffset = (run, step) => run.offset ?? findDecidedIndex(
  * @param {Run} run
  * @param {Step} step
  */
-export const findSelectedToken = (run, step) => step.emit[findSelectedOffset(run, step)];
+export function findSelectedToken(run, step) {
+  const at = findSelectedOffset(run, step);
+  return run.shown[step.index]?.filling?.ids[at] ?? step.emit[at];
+}
 
 /**
  * What a question to the server is about at the selected step: a node of a beam search, or a place in

@@ -11,6 +11,7 @@ export interface Shown {
   chart?: ChartSummary;
   draw?: DrawSummary;
   draft_timeline?: DraftSummary;
+  filling?: FillingSummary;
   formula?: FormulaSummary;
   forward_timeline?: ForwardSummary;
   layer_heatmap?: LayerSummary;
@@ -120,6 +121,35 @@ export interface PlainFigures {
   token_s: number;
   speed_up: number | null;
   why: string;
+}
+/**
+ * Every place of the text after the prompt, after a pass of masked diffusion.
+ */
+export interface FillingSummary {
+  /**
+   * Token written at the place, else the guess of this pass, else null.
+   */
+  ids: (number | null)[];
+  /**
+   * Number of the pass that wrote it, from 1; 0 for a given token; null while hidden.
+   */
+  passes: (number | null)[];
+  /**
+   * The model's probability of the token.
+   */
+  p: (number | null)[];
+  /**
+   * Of the model's distribution at the place, in nats.
+   */
+  entropy: (number | null)[];
+  /**
+   * How often the guess changed.
+   */
+  changes: number[];
+  /**
+   * Number of hidden places.
+   */
+  hidden: number;
 }
 export interface FormulaSummary {
   lines: FormulaLine[];

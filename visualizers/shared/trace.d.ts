@@ -101,6 +101,7 @@ export interface Step {
     | WatermarkDetail
     | ForwardDetail
     | ServedDetail
+    | FillDetail
     | null;
   logsumexp: number | null;
   entropy: number | null;
@@ -306,6 +307,31 @@ export interface ServedDetail {
   merged: boolean;
   draw: DrawDetail | null;
   draw_error: number;
+}
+export interface FillDetail {
+  kind: "fill";
+  block: number;
+  length: number;
+  given: [number, number][];
+  guesses: PlaceGuess[];
+  report: FillReport | null;
+}
+export interface PlaceGuess {
+  position: number;
+  token_id: number;
+  p: number;
+  entropy: number;
+  written: boolean;
+}
+export interface FillReport {
+  filled: TextMeasure;
+  plain: TextMeasure;
+}
+export interface TextMeasure {
+  token_ids: number[];
+  passes: number;
+  perplexity: number;
+  distinct_2: number;
 }
 export interface Output {
   token_ids: number[];

@@ -24,6 +24,8 @@ declare global {
   type DraftDetail = trace.DraftDetail;
   type DraftToken = trace.DraftToken;
   type DraftReport = trace.DraftReport;
+  type FillDetail = trace.FillDetail;
+  type FillReport = trace.FillReport;
   type LayerDetail = trace.LayerDetail;
   type LayerReading = trace.LayerReading;
   type ContrastiveDetail = trace.ContrastiveDetail;

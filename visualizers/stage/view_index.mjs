@@ -10,6 +10,8 @@ import { draw } from "../distribution/draw.mjs";
 import { xray } from "../distribution/xray.mjs";
 import { draftRound } from "../draft_timeline/round_view.mjs";
 import { draftTimeline } from "../draft_timeline/view.mjs";
+import { fillingCompared } from "../filling/compared.mjs";
+import { filling } from "../filling/view.mjs";
 import { formula } from "../formula/view.mjs";
 import { forwardTimeline } from "../forward_timeline/view.mjs";
 import { grammar } from "../grammar/view.mjs";
@@ -33,6 +35,8 @@ export const FOLDER_VIEWS = {
   xray,
   draft_round: draftRound,
   draft_timeline: draftTimeline,
+  filling_compared: fillingCompared,
+  filling,
   formula,
   forward_timeline: forwardTimeline,
   grammar,

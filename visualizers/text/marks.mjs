@@ -31,6 +31,10 @@ const MARKS = {
       ...(refused ? { before: createRefused(tokenText(run, refused.token_id)) } : {}),
     };
   },
+  fill(_run, token) {
+    const pass = token.step + 1;
+    return { classes: "", said: tr("written in pass {pass}", { pass }) };
+  },
   watermark(_run, token, { detail }) {
     if (detail.g_values.length) return { classes: surpriseClass(token.bits) };
     if (!detail.scored) return { classes: "" };
@@ -73,6 +77,7 @@ export function createMarkLegend(run) {
       createSample("tx-on", `● ${tr("on the list")}`),
       createSample("tx-off", `○ ${tr("off the list")}`),
     ];
+  if (detail?.kind === "fill") return [el("span", {}, tr("a click shows the pass of a word"))];
   const arcs = el("span", {}, tr("arc: the most alike earlier word"));
   return detail?.kind === "contrastive"
     ? [arcs, ...createSurpriseLegend()]

@@ -1,0 +1,1 @@
+"""The views of masked diffusion: which pass wrote which word, and the text from left to right."""
