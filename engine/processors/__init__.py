@@ -29,6 +29,8 @@ SAMPLING = _load_filters(
         "epsilon_cutoff",
         "eta_cutoff",
         "xtc",
+        "mirostat",
+        "adaptive_p",
     )
 )
 """Filters that act only when tokens are sampled, in the order of their controls."""

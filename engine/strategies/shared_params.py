@@ -98,9 +98,20 @@ def _make_params_class(name: str, about: str, filters: Iterable[Filter]) -> Any:
 PenaltyParams = _make_params_class(
     "PenaltyParams", "Filters that every kind of search can use.", PENALTIES
 )
-SamplingParams = _make_params_class(
-    "SamplingParams", "Filters that act only when tokens are sampled.", SAMPLING
+_SamplingFilters = _make_params_class(
+    "_SamplingFilters", "Filters that act only when tokens are sampled.", SAMPLING
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingParams(_SamplingFilters):
+    """Filters that act only when tokens are sampled."""
+
+    def check(self) -> None:
+        super().check()
+        if self.mirostat_tau is not None and self.adaptive_target is not None:
+            why = "Mirostat steers the draws already, so one of the two must be off"
+            raise ParameterError("adaptive_target", self.adaptive_target, why)
 
 
 def refuse_last_filters(config: Any, why: str) -> None:

@@ -55,7 +55,10 @@ class Stage:
     entropy: float
     """Entropy after the processor, in nats."""
     state: float | None = None
-    """The filter's own number of this step: XTC's coin in [0, 1). None of filters that have none."""
+    """The filter's own number of this step; None of filters that have none.
+
+    XTC: its coin, in [0, 1). Mirostat: its cap, in bits. Adaptive-p: the favoured probability.
+    """
 
 
 @dataclass(frozen=True, slots=True)

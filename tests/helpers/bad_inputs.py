@@ -74,6 +74,8 @@ LENGTH: list[tuple[str, Any, str]] = [
     ("repetition_penalty", 1e9, "at most 5"),
     ("repetition_penalty", 1e-9, "at least 0.5"),
     ("no_repeat_ngram_size", -1, "from 0"),
+    ("mirostat_tau", 0, "above 0"),
+    ("adaptive_decay", 1.0, "at most 0.99"),
     ("xtc_threshold", 0.6, "at most 0.5"),
     ("dry_base", 0.9, "at least 1"),
     ("dry_allowed_length", 0, "from 1"),

@@ -28,6 +28,8 @@ BOOK = {
     "top_p": lambda m, c: m if m >= c else math.nan,
     "top_p_last": lambda m, b, c: m - b if m >= c > m - b else math.nan,
     "min_p": lambda a, b: a * b,
+    "mirostat": lambda p, m: -math.log(p, 2) if -math.log(p, 2) <= m + 1e-9 else math.nan,
+    "adaptive_p": lambda p, t: 5 - 10 * (abs(p - t) / 0.3) ** 2 / (1 + abs(p - t) / 0.3),
     "xtc": lambda c, p, t: c if c <= p else math.nan,
     "xtc_rests": lambda c, p: c if c > p else math.nan,
     "surprise": lambda p: -math.log(p) / math.log(2),

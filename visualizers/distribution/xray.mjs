@@ -69,6 +69,16 @@ function createStates(run, step, name, count) {
 
 /** @type {Record<string, (state: number, config: Run["config"], count: number) => string>} */
 const STATES = {
+  Mirostat: (cap, config) =>
+    tr("Tokens that surprise by more than {cap} bits are removed; the target is {target} bits.", {
+      cap: formatFixed(cap, 2),
+      target: formatFixed(Number(config.mirostat_tau), 2),
+    }),
+  AdaptiveP: (aim, config) =>
+    tr("Tokens with a probability near {aim} are favoured; the target is {target}.", {
+      aim: formatPercent(aim),
+      target: formatPercent(Number(config.adaptive_target)),
+    }),
   XTC(coin, config, count) {
     const limit = Number(config.xtc_probability);
     const values = { coin: formatFixed(coin, 2), limit: formatFixed(limit, 2) };

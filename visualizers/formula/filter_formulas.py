@@ -104,11 +104,30 @@ def _xtc(view: FilterStage) -> FormulaLine | None:
     return fill_formula("xtc", None, c=coin, p=limit, t=threshold)
 
 
+def _mirostat(view: FilterStage) -> FormulaLine | None:
+    cap = view.stage.state
+    if cap is None or not view.is_known:
+        return None
+    p = math.exp(view.own.processed_logprob) * view.share
+    return fill_formula("mirostat", view.own.token_id, p=p, m=cap)
+
+
+def _adaptive_p(view: FilterStage) -> FormulaLine | None:
+    earlier = view.step.stages[: view.place]
+    if view.stage.state is None or not _CUTS.issuperset(stage.name for stage in earlier):
+        # The record does not have the probability that the filter received.
+        return formula_without_numbers("adaptive_p")
+    p = math.exp(view.own.raw_logprob) / math.prod(stage.kept_mass for stage in earlier)
+    return fill_formula("adaptive_p", view.own.token_id, p=p, t=view.stage.state)
+
+
 FILTER_FORMULAS: Mapping[str, Callable[[FilterStage], FormulaLine | None]] = {
     "TopK": _top_k,
     "TopP": _top_p,
     "MinP": _min_p,
     "TopNSigma": _top_n_sigma,
     "XTC": _xtc,
+    "Mirostat": _mirostat,
+    "AdaptiveP": _adaptive_p,
 }
 """Name of a filter -> its formula, or None where the record does not have its numbers."""

@@ -98,6 +98,36 @@ const STEPS = {
       "[top-n-sigma|Top-n-sigma] keeps a token whose [logit] z is at most n standard deviations σ below the largest.",
     ),
   },
+  mirostat: {
+    title: tr("Mirostat"),
+    symbols: { p: applyTo("p", "x"), m: "μ" },
+    draw: (v, x, is) => [
+      [applyTo("s", x), "=", "−", sub("log", "2"), v.p, is === null ? [] : ["=", is], "≤", v.m],
+    ],
+    where: tr(
+      "[Mirostat] keeps the tokens whose [surprise] is at most its cap μ, in [bit|bits]. p is the probability that the filter received.",
+    ),
+  },
+  adaptive_p: {
+    title: tr("Adaptive-p"),
+    symbols: { p: applyTo("p", "x"), t: "t" },
+    draw: (v, x, is) => [
+      [
+        sub("z′", x),
+        "=",
+        "5",
+        "−",
+        "10",
+        "·",
+        frac(sup("d", "2"), ["1", "+", "d"]),
+        is === null ? [] : ["=", is],
+      ],
+      ["d", "=", frac(["|", v.p, "−", v.t, "|"], "0.3")],
+    ],
+    where: tr(
+      "[adaptive-p|Adaptive-p] gives a token a score that falls with the distance d of its probability p from the target t of this step.",
+    ),
+  },
   xtc: {
     title: tr("XTC"),
     symbols: { c: "c", p: "P", t: "t" },

@@ -56,6 +56,11 @@ def _is_beaten(v: Mapping[str, Any], best: float) -> bool:
     return v["p"] < v["b"] and abs(best - v["b"]) < v["b"] - v["p"]
 
 
+def _adaptive_logit(v: Mapping[str, Any]) -> float:
+    far = abs(v["p"] - v["t"]) / 0.3
+    return 5 - 10 * far**2 / (1 + far)
+
+
 def _speed_up(v: Mapping[str, Any]) -> float:
     return (1 - v["a"] ** (v["g"] + 1)) / ((1 - v["a"]) * (1 + v["c"]))
 
@@ -71,6 +76,8 @@ RULES: dict[str, Rule] = {
     "top_p": Rule(lambda v: v["m"], ".2g", lambda v, _: v["m"] >= v["c"]),
     "top_p_last": Rule(lambda v: v["m"] - v["b"], ".2g", lambda v, rest: v["m"] >= v["c"] > rest),
     "min_p": Rule(lambda v: v["a"] * v["b"], ".2g"),
+    "mirostat": Rule(lambda v: -math.log2(v["p"]), ".2f", lambda v, bits: bits <= v["m"]),
+    "adaptive_p": Rule(_adaptive_logit, ".2f"),
     "xtc": Rule(lambda v: v["c"], ".2g", lambda v, _: v["c"] <= v["p"]),
     "xtc_rests": Rule(lambda v: v["c"], ".2g", lambda v, _: v["c"] > v["p"]),
     "surprise": Rule(lambda v: -math.log2(v["p"]), ".2f"),
@@ -104,6 +111,7 @@ WITHOUT_NUMBERS = (
         "tournament",
         "joint",
         "top_n_sigma",
+        "adaptive_p",
     ),
 )
 """Formulas that may be shown without numbers."""

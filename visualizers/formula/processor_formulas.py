@@ -18,7 +18,9 @@ from visualizers.formula.forms import fill_formula, number_setting
 
 FormulaLine = dict[str, Any]
 _BANS = frozenset(("NoRepeatNGram", "NoBadWords", "SuppressTokens", "SuppressTokensAtBegin"))
-_KNOWN_PROCESSORS = ORDER_PRESERVING | _BANS | {"RepetitionPenalty", "DRY", "XTC", "GreenList"}
+_KNOWN_PROCESSORS = (
+    ORDER_PRESERVING | _BANS | {*("RepetitionPenalty", "DRY", "XTC", "AdaptiveP", "GreenList")}
+)
 _MAX_EXPONENT = 700.0
 _TOLERANCE = 1e-4
 
@@ -84,7 +86,9 @@ def iter_processor_formulas(
     for place, stage in enumerate(step.stages):
         if stage.name in FILTER_FORMULAS:
             yield FILTER_FORMULAS[stage.name](FilterStage(step, own, place, config))
-    yield _softmax_formula(step, own, shape, changed, number_setting(config, "bias", 0.0))
+    # Adaptive-p replaces the scores, so the softmax is not that of the logits.
+    if "AdaptiveP" not in names:
+        yield _softmax_formula(step, own, shape, changed, number_setting(config, "bias", 0.0))
 
 
 def _dry_formula(
