@@ -18,6 +18,7 @@ from engine.loops.exponential_race import draw_tokens
 from engine.loops.forward import Forward
 from engine.loops.optional_measurements import MeasurementStopped
 from engine.loops.recorder import Recorder, round_decimals, round_significant
+from engine.loops.special_ids import eos_ids
 from engine.messages import Message
 from engine.models.diffusion_model import DiffusionModel
 from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteriaList
@@ -78,7 +79,7 @@ def masked_diffusion_loop(
     if len(logits_processor):
         raise DecodeError("Masked diffusion takes no logits processors: it has no next token.")
     prompt: list[int] = input_ids[0].tolist()
-    text = _FilledText(prompt, filling, _end_ids(generation_config))
+    text = _FilledText(prompt, filling, frozenset(eos_ids(generation_config)))
     draws = torch.Generator().manual_seed(generator.initial_seed())
     step, filler = None, filling.filler
     for made in fill_places(filler.logits, text.ids, filler.mask_id, filling.rule, draws):
@@ -97,12 +98,6 @@ def masked_diffusion_loop(
             assert isinstance(step.detail, FillDetail)
             yield dataclasses.replace(step, detail=dataclasses.replace(step.detail, report=report))
     return torch.cat([input_ids, input_ids.new_tensor([text.emitted])], dim=-1)
-
-
-def _end_ids(generation_config: GenerationConfig) -> frozenset[int]:
-    found: Any = generation_config.eos_token_id
-    ends: list[int] = [found] if isinstance(found, int) else list(found or ())
-    return frozenset(ends)
 
 
 def _is_stopped(criteria: StoppingCriteriaList, ids: torch.Tensor) -> bool:

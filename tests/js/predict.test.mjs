@@ -58,7 +58,8 @@ for (const name of names)
       passed += [...rounds.passed.values()].reduce((sum, count) => sum + count, 0);
     }
     const all = findNextStep(run, 0, 0);
-    assert.ok(all.index !== null || name.startsWith("custom"), name);
+    // A pass of masked diffusion has no next word, and a custom method need not have one.
+    assert.ok(all.index !== null || /^(custom|masked_diffusion)/.test(name), name);
     assert.ok(passed <= run.steps.length);
   });
 
