@@ -14,6 +14,7 @@ from tests.helpers.grammars import BALL, CHOICE, COUNT, PAIRS, TOY, matches
 from tests.helpers.heads import with_heads
 from tests.helpers.models import tiny_llama
 from tests.helpers.runs import finished
+from tests.helpers.strategies import NEXT_TOKEN
 from tests.helpers.tokenizers import TEXT, make_sentencepiece, make_unigram
 
 GRAMMARS = {"regex": BALL, "choice": CHOICE, "lark": COUNT, "nested": PAIRS, "json": {"json": TOY}}
@@ -66,7 +67,7 @@ def list_requests(strategy: str, kind: str, spec: dict) -> list[DecodeRequest]:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
+@pytest.mark.parametrize("strategy", NEXT_TOKEN)
 @pytest.mark.parametrize("kind", ["byte_level", "sentencepiece", "unigram"])
 @pytest.mark.parametrize("name", list(GRAMMARS))
 def test_finished_texts_match_and_none_is_cut_silently(strategy, kind, name):

@@ -151,7 +151,7 @@ def name_model(page: Page, folder: str, tab: str = "greedy") -> None:
     choice = page.locator(f"#{tab}-model select")
     # The last one is any other.
     choice.select_option(index=choice.locator("option").count() - 1)
-    typed = page.locator(f"#{tab}-model input[type=text]")
+    typed = page.locator(f"#{tab}-model input[type=text]:not([id])")
     typed.fill(folder)
     typed.press("Tab")
 

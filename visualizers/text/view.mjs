@@ -7,7 +7,6 @@ import {
   moveWord,
   selectWord,
 } from "../shared/record.mjs";
-import { renderTerms } from "../shared/terms.mjs";
 import { makeVisible, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { Arcs, listArcs } from "./arcs.mjs";
@@ -85,11 +84,7 @@ class TokenStrip {
       "aria-label": tr("Tokens; arrow keys move, the details below follow"),
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.#handleKey(event),
     });
-    this.special = el(
-      "span",
-      { class: "dp-tok special", hidden: true },
-      renderTerms(tr("[special token]")),
-    );
+    this.special = el("span", { class: "dp-tok special", hidden: true }, tr("special token"));
     this.legend = el("div", { class: "dp-legend tx-legend" });
     root.append(this.box, this.legend);
     new ResizeObserver(() => this.#run && this.#drawArcs(this.#run)).observe(this.box);

@@ -2,6 +2,7 @@
 // Shown only for a prompt that spells a special token.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
+import { renderTerms } from "../../../visualizers/shared/terms.mjs";
 import { formatCount, makeVisible, quoteText } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { SPECIAL_TOKEN } from "../../../visualizers/text/chat_turns.mjs";
@@ -54,14 +55,20 @@ export class SpecialTokensField {
    *   ``chat``: whether the prompt continues the answer to messages
    * @param {string} [title]
    */
-  constructor(id, models, forms, asked, title = tr("Special tokens in the prompt")) {
+  constructor(
+    id,
+    models,
+    forms,
+    asked,
+    title = tr("[special token|Special tokens] in the prompt"),
+  ) {
     this.#models = models;
     this.#forms = forms;
     this.#asked = asked;
     this.buttons = READINGS.map(([value, title]) =>
       createButton(title, () => this.#choose(value), { class: "dp-btn pf-kind", value }),
     );
-    const name = el("b", { id: `${id}-special` }, title);
+    const name = el("b", { id: `${id}-special` }, renderTerms(title));
     const group = { class: "pf-kinds", role: "group", "aria-labelledby": name.id };
     this.say = el("p", { class: "f-help", role: "status" });
     this.tokens = el("div", { class: "tk-preview sp-tokens" });

@@ -18,12 +18,13 @@ from tests.helpers.heads import with_heads
 from tests.helpers.models import fresh_model
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
+from tests.helpers.strategies import NEXT_TOKEN
 from tests.helpers.zoo import KINDS, made
 
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
 HARD_TEXT = 'Quotes " and \' and """ and \\ and \n a new line {braces} <b>'
 # One run for every strategy with its defaults, then what each can be asked for beyond them.
-CASES = [(name, {}) for name in STRATEGIES] + [
+CASES = [(name, {}) for name in NEXT_TOKEN] + [
     (
         "greedy",
         {"repetition_penalty": 1.3, "bad_words_ids": [[9, 11], [4]], "no_repeat_ngram_size": 3},
