@@ -28,6 +28,7 @@ from tests.helpers.models import IDS, fresh_model, native, set_weights, tiny_lla
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
+from tests.helpers.strategies import NEXT_TOKEN
 from tests.helpers.zoo import KIND_NAMES, KINDS, LATENT, Kind, made, make_model, small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -211,7 +212,7 @@ def test_which_states_continue_over_several_tokens_and_come_back(name):
     [
         # Every run of a custom method starts a process: the smallest vocabulary alone by day.
         pytest.param(name, size, marks=pytest.mark.nightly if name == "custom" and size > 1 else ())
-        for name in STRATEGIES
+        for name in NEXT_TOKEN
         if name != "universal_assisted"
         for size in (1, 2, 3, 5, 7)
     ],
