@@ -90,7 +90,8 @@ def format_config(strategy: str, params: Mapping[str, object]) -> str:
     # transformers writes SynthID's object too, but cannot read it back.
     if mark is not None and values.get("scheme") == "greenlist":
         standard["watermarking_config"] = {n: values[n] for n in _GREENLIST_FIELDS}
-    own = {n: v for n, v in values.items() if n not in standard}
+    # A parameter of ours may have the name of a field that selects the mode.
+    own = {n: v for n, v in values.items() if n not in standard or standard[n] != v}
     block = {"strategy": strategy, "params": own}
     about = {"transformers_version": transformers.__version__}
     return json.dumps({**standard, **about, BLOCK_KEY: block}, indent=2, allow_nan=False) + "\n"

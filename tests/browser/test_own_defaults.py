@@ -30,7 +30,7 @@ def choose(page, strategy, folder):
     show(page, strategy)
     open_settings(page, strategy)
     page.locator(f"#{strategy}-model select").select_option(label="Another…")
-    own = page.locator(f"#{strategy}-model input")
+    own = page.locator(f"#{strategy}-model input:not([id])")
     own.fill(folder)
     own.press("Tab")
     return page.locator(f"#{strategy}-own")

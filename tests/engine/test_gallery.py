@@ -16,11 +16,14 @@ from engine.analysis.watermark_detection import detect_trace
 from engine.declare.config import config_to_dict
 from engine.declare.params import defaults_of
 from engine.errors import TraceError
-from engine.run.request import check_request, fit_to_model
+from engine.run.request import check_request, fit_to_model, request_from_trace
 from engine.sources.catalogue import CATALOGUE, CatalogueEntry
 from engine.strategies import chat_presets
-from engine.trace.details import DraftDetail
+from engine.trace.details import DraftDetail, DraftReport
+from engine.trace.filling import FillDetail
 from tests.helpers.real import real_model
+from tests.helpers.runs import finished
+from tests.helpers.strategies import NEXT_TOKEN
 from visualizers.draft_timeline.summary import DraftSummary
 
 SHIPPED = gallery.list_entries()
@@ -60,7 +63,7 @@ def test_an_entry_is_its_preset_as_it_is_now(entry):
     trace = gallery.open_entry(entry.file)
     model = preset.model or strategy.default_model
     # As long as its sentence speaks of: nothing was cut to be recorded.
-    longest = preset.params["max_new_tokens"]
+    longest = preset.params.get("max_new_tokens", gallery.MAX_NEW_TOKENS)
     assert longest <= gallery.MAX_NEW_TOKENS
     request = DecodeRequest(
         strategy.name, model, preset.prompt, params=preset.params, seed=preset.seed
@@ -88,8 +91,9 @@ def kept(trace, longest):
     # No limit of the machine that recorded it ended it early.
     assert trace.notes == ()
     assert 0 < len(trace.outputs[0].token_ids) <= longest
-    # What was emitted is kept as well as the best; a custom method may take a token unseen.
-    unseen = {0} if trace.strategy == "custom" else set()
+    # What was emitted is kept as well as the best; a custom method may take a token unseen, and a pass of
+    # masked diffusion has guesses.
+    unseen = {0} if trace.strategy == "custom" or trace.strategy not in NEXT_TOKEN else set()
     counts = {len(step.candidates) for step in trace.steps} - unseen
     assert counts <= {gallery.CANDIDATES, gallery.CANDIDATES + 1}
 
@@ -118,7 +122,7 @@ def test_every_preset_and_every_conversation_is_recorded():
 def test_a_recorded_speed_up_was_measured_on_an_idle_machine(entry):
     trace = gallery.open_entry(entry.file)
     report = getattr(trace.steps[-1].detail, "report", None)
-    if report is None or not report.plain_tokens:
+    if not isinstance(report, DraftReport) or not report.plain_tokens:
         return
     summary = DraftSummary(trace)
     *_, last = [summary.add(step) for step in trace.steps]
@@ -133,6 +137,8 @@ def test_an_entry_opens_at_a_step_where_something_was_decided(entry):
     step = steps[entry.look_at - 1]
     if isinstance(step.detail, DraftDetail):
         assert step.detail.tokens
+    elif isinstance(step.detail, FillDetail):
+        assert 0 < len(step.detail.written) < len(step.detail.guesses)
     else:  # two answers or more were in the running
         assert step.entropy > 0.3
         assert step.candidates[0].raw_logprob < math.log(0.95)
@@ -178,6 +184,12 @@ def test_an_entry_was_written_by_the_model_as_it_is_now(entry):
     trace = gallery.open_entry(entry.file)
     if entry.model is not None and real_model().revision != trace.model.revision:
         pytest.skip("the hub's weights are other ones than those that were recorded")
+    if entry.strategy not in NEXT_TOKEN:
+        again = finished(request_from_trace(trace))
+        assert [step.detail.guesses for step in again.steps] == [
+            step.detail.guesses for step in trace.steps
+        ]
+        return
     step = trace.steps[0]
     best = step.candidates[0]
     before = [*trace.prompt_ids, *step.emit[:-1]]

@@ -56,7 +56,8 @@ _COUNT = r"""([strategy, dial]) => {
       words.push(...walker.currentNode.data.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)));
   }
   const controls = [...document.querySelectorAll(
-    "a[href], button:not(:is(.cb-name, .fi-box)[tabindex='-1']), input, select, textarea, summary, [role=tab], [role=button]")]
+    "a[href], button:not(:is(.cb-name, .fi-box)[tabindex='-1']), input, select, textarea, summary, "
+    + "[role=tab], [role=button]")]
     .filter((node) => seen(node) && !node.closest(".dp-strip"));
   const top = (node) => (node ? Math.round(node.getBoundingClientRect().top + scrollY) : null);
   return {
