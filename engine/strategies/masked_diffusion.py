@@ -240,7 +240,7 @@ STRATEGY = Strategy(
         Preset(
             "A word that must come",
             "The little dog",
-            {"infill": "{8} umbrella {10} rain.", "steps": 18},
+            {"max_new_tokens": 38, "infill": "{8} umbrella {10} rain.", "steps": 18},
             "Two words are given. The model sees them from the start and writes towards them.",
             look_at=4,
         ),
