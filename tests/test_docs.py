@@ -32,7 +32,7 @@ ENTRIES = docs.split_glossary(GLOSSARY)[1]
 EXPLAINED = {name for entry in ENTRIES for name in re.findall(r"`(\w+)`", entry)}
 # Names of a trace that need no entry, and why.
 PLAIN = {
-    "what it says": "id name index position start end reason token_id token_ids",
+    "what it says": "id name index start end reason token_id token_ids",
     "the request's own fields": "strategy config prompt prompt_ids speech",
     "facts of the machine and its models": "revision dtype device vocab_size is_encoder_decoder "
     "versions eos_token_ids",
