@@ -34,14 +34,15 @@ class DiffusionModel:
         """Positions that the model knows."""
         return int(self.model.config.max_position_embeddings)
 
-    @torch.inference_mode()
     def logits(self, ids: torch.Tensor) -> torch.Tensor:
         """Return (length, vocab) float32 logits for (length,) ids; the mask is never an answer."""
         length = len(ids)
-        # An additive mask of zeros: every place sees all others, where a Llama's own mask is causal.
-        seen = torch.zeros(1, 1, length, length, dtype=self.model.dtype)
-        found = self.model(ids[None], attention_mask=seen, use_cache=False).logits
-        return found[0, :, : self.mask_id].float()
+        # Not as a decorator, which would import torch with this module.
+        with torch.inference_mode():
+            # An additive mask of zeros: every place sees all others, where a Llama's own mask is causal.
+            seen = torch.zeros(1, 1, length, length, dtype=self.model.dtype)
+            found = self.model(ids[None], attention_mask=seen, use_cache=False).logits
+            return found[0, :, : self.mask_id].float()
 
 
 @cache
