@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import transformers
 
 from engine.errors import DecodeError
 from engine.loops.diffusion import DiffusionRule, Pass, fill_places
@@ -18,6 +17,7 @@ from engine.loops.exponential_race import draw_tokens
 from engine.loops.forward import Forward
 from engine.loops.optional_measurements import MeasurementStopped
 from engine.loops.recorder import Recorder, round_decimals, round_significant
+from engine.loops.rows import is_text_criterion
 from engine.loops.special_ids import eos_ids
 from engine.messages import Message
 from engine.models.diffusion_model import DiffusionModel
@@ -102,8 +102,7 @@ def masked_diffusion_loop(
 
 def _is_stopped(criteria: StoppingCriteriaList, ids: torch.Tensor) -> bool:
     """Return whether the run was cancelled, ran out of time, or was ended by the caller's criterion."""
-    own = (transformers.EosTokenCriteria, transformers.MaxLengthCriteria)
-    return any(bool(c(ids, None).all()) for c in criteria if not isinstance(c, own))
+    return any(bool(c(ids, None).all()) for c in criteria if not is_text_criterion(c))
 
 
 @dataclass

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import torch
+import transformers
 
 from engine.loops.exponential_race import draw_coins, draw_noise
 from engine.loops.forward import Forward
@@ -172,6 +173,16 @@ def check_stopping(criteria: StoppingCriteria, input_ids: torch.Tensor) -> torch
     """Return (batch,) bools: whether the texts of (batch, length) ids end here."""
     # Criteria get no scores: transformers passes them only if output_scores is on.
     return criteria(input_ids, None)
+
+
+def is_text_criterion(criterion: object) -> bool:
+    """Return whether a criterion depends on the text alone, not on time or a stop."""
+    of_the_text = (
+        transformers.EosTokenCriteria,
+        transformers.MaxLengthCriteria,
+        transformers.StopStringCriteria,
+    )
+    return isinstance(criterion, of_the_text)
 
 
 def is_reading_deferred(device: torch.device) -> bool:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-import transformers
 
 from engine.errors import DecodeError
 from engine.loops.beams.step_record import IMPOSSIBLE_SUM, StepWriter
@@ -18,7 +17,7 @@ from engine.loops.forward import Forward, with_empty_cache
 from engine.loops.optional_measurements import MeasurementStopped
 from engine.loops.prefix_constraint import fit_processors
 from engine.loops.recorder import round_decimals, run_processors
-from engine.loops.rows import check_stopping
+from engine.loops.rows import check_stopping, is_text_criterion
 from engine.messages import Message
 from engine.models.model_types import Model, Processors, StoppingCriteriaList
 from engine.trace.details import BeamDetail, GreedyPath
@@ -114,7 +113,7 @@ def decode_greedy_path(
     """
     logits_processor, stopping_criteria = rules
     model, config = search.model, search.generation_config
-    interrupts = [c for c in stopping_criteria if not _is_text_criterion(c)]
+    interrupts = [c for c in stopping_criteria if not is_text_criterion(c)]
 
     def interrupted() -> bool:
         return any(bool(criterion(prompt, None).all()) for criterion in interrupts)
@@ -194,13 +193,3 @@ def _single_row_media(kwargs: dict[str, Any]) -> dict[str, Any]:
         whole = outputs.pooler_output
         found[name].pooler_output = whole[: len(whole) // rows]
     return found
-
-
-def _is_text_criterion(criterion: object) -> bool:
-    """Return whether a criterion depends on the text alone, not on time or a stop."""
-    of_the_text = (
-        transformers.EosTokenCriteria,
-        transformers.MaxLengthCriteria,
-        transformers.StopStringCriteria,
-    )
-    return isinstance(criterion, of_the_text)
