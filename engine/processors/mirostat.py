@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import TYPE_CHECKING
 
@@ -42,13 +41,17 @@ class MirostatLogitsWarper:
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return (rows, vocab) scores, -inf where a token is removed."""
-        bits = scores.log_softmax(-1) / -0.6931471805599453
+        bits = self.surprise_of(scores)
         self.cap = cap = self.next_cap(input_ids, scores)
         # The most probable token always stays.
         kept = bits <= cap.maximum(bits.amin(-1, keepdim=True))
         left = scores.masked_fill(~kept, float("-inf"))
-        self.length, self.surprise = input_ids.shape[1], left.log_softmax(-1) / -0.6931471805599453
+        self.length, self.surprise = input_ids.shape[1], self.surprise_of(left)
         return left
+
+    def surprise_of(self, scores: torch.Tensor) -> torch.Tensor:
+        """Return (rows, vocab) how much each token would surprise, in bits."""
+        return scores.log_softmax(-1) / -0.6931471805599453
 
     def next_cap(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return (rows, 1) caps of the next draw, in bits."""
@@ -70,8 +73,7 @@ class MirostatLogitsWarper:
 def explain(case: RemovalCase) -> Removal:
     """Return the token's surprise and the cap; at the first draw, the tau that keeps the token."""
     warper, bits = case.processor, -math.log2(case.p) if case.p > 0 else math.inf
-    # A copy, because the state of the case's own processor is that before the pass.
-    cap = float(copy.copy(warper).next_cap(case.ids, case.before)[case.row, 0])
+    cap = float(warper.next_cap(case.ids, case.before)[case.row, 0])
     why = Message(
         "Mirostat removed {name}: it would surprise by {surprise} bits, and the cap is at {cap} bits here.",
         name=token_name(case),
