@@ -44,17 +44,17 @@ def has_next_token(step: Step) -> bool:
 
 def is_decided_here(step: Step) -> bool:
     """Return True if a built-in loop decided the step's token, False for a custom method."""
-    return not isinstance(step.detail, (ForwardDetail, FillDetail))
+    return has_next_token(step) and not isinstance(step.detail, ForwardDetail)
 
 
 def is_seen_whole(step: Step) -> bool:
     """Return True if a built-in loop decided the step's token, False for a custom method or a server."""
-    return not isinstance(step.detail, (ForwardDetail, ServedDetail, FillDetail))
+    return is_decided_here(step) and is_decided_by_program(step)
 
 
 def is_decided_by_program(step: Step) -> bool:
     """Return True if this program decided the step's token, False if a server did."""
-    return not isinstance(step.detail, (ServedDetail, FillDetail))
+    return has_next_token(step) and not isinstance(step.detail, ServedDetail)
 
 
 @dataclass(frozen=True)

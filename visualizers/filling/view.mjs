@@ -132,10 +132,10 @@ class Filling {
       tr("Pass {n} of {total}", said),
       pluralText(now.hidden, tr("1 word hidden"), tr("{n} words hidden")),
     ].join(" · ");
-    /** @type {FillDetail} */
-    const { guesses } = step.detail;
-    const written = new Set(guesses.flatMap((g) => (g.written ? [g.position] : [])));
-    this.#boxes = now.ids.map((_, place) => this.#createBox(run, now, place, written.has(place)));
+    this.#boxes = now.ids.map((_, place) => {
+      const isNew = now.passes[place] === step.index + 1;
+      return this.#createBox(run, now, place, isNew);
+    });
     this.text.replaceChildren(
       el("span", { class: "fi-prompt" }, tokensText(run, run.prompt_ids)),
       ...this.#boxes,
@@ -147,9 +147,9 @@ class Filling {
    * @param {Run} run
    * @param {FillingSummary} now
    * @param {number} place
-   * @param {boolean} fresh whether this pass wrote it
+   * @param {boolean} isNew whether this pass wrote it
    */
-  #createBox(run, now, place, fresh) {
+  #createBox(run, now, place, isNew) {
     const [id, pass] = [now.ids[place], now.passes[place]];
     const kind = pass === null ? "hid" : pass ? "set" : "given";
     const said = describePlace(run, now, place);
@@ -158,7 +158,7 @@ class Filling {
       "button",
       {
         type: "button",
-        class: `fi-box ${kind}${fresh ? " new" : ""}`,
+        class: `fi-box ${kind}${isNew ? " new" : ""}`,
         tabindex: -1,
         title: said,
         "aria-label": said,
