@@ -8,7 +8,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -36,6 +36,8 @@ _LESSON = "---\n" + "\n".join(f"k{n}: 1" for n in range(8_000)) + "\n---\n"
 
 Send = Callable[[Client], bool]
 """Sends a bomb and fetches its answer; returns whether it was refused."""
+Visit = tuple[float, float]
+"""Seconds of a page and of a run, infinite for one that failed."""
 
 
 def _bombs(url: str, folder: Path) -> dict[str, Send]:
@@ -117,7 +119,7 @@ def _send_repeatedly(url: str, ended: threading.Event, send: Send) -> list[bool]
     return found
 
 
-def visit(client: Client, seed: int) -> tuple[float, float]:
+def visit(client: Client, seed: int) -> Visit:
     """Open the page and run the embedded model; return the seconds of both, infinite if one failed."""
     began = time.monotonic()
     opened = client.get("/").status_code == httpx.codes.OK
@@ -136,27 +138,24 @@ def _memory_mb(pid: int, name: str) -> float:
 def watched(url: str, pid: int, bombs: Mapping[str, Send], n: int, seed: int) -> Measured:
     """Measure ``n`` visits alone, and ``n`` beside each bomb."""
     client, refused, sent = Client(url), 0, 0
-    besides: dict[str, list[tuple[float, float]]] = {}
+    besides: dict[str, list[Visit]] = {}
     with client.http:
         visit(client, seed)  # the first one loads the model
         alone = [visit(client, seed + i) for i in range(n)]
         before = _memory_mb(pid, "VmRSS")
         for name, send in bombs.items():
-            with _sending(url, send) as found:
+            with sending(url, send) as found:
                 besides[name] = [visit(client, seed + i) for i in range(n)]
             refused, sent = refused + sum(found), sent + len(found)
         after, peak = _memory_mb(pid, "VmRSS"), _memory_mb(pid, "VmHWM")
-    pages, runs = zip(*alone, strict=True)
-    page, run = statistics.median(pages), statistics.median(runs)
+    page, run = medians(alone)
     visits = [visit for some in besides.values() for visit in some]
     figures = {
-        "failed": sum(float("inf") in visit for visit in (*alone, *visits)),
         "not_refused": sent - refused,
         "sent": sent,
         "page_alone_median_s": round(page, 3),
         "run_alone_median_s": round(run, 3),
-        "page_worst_beyond_alone_s": round(max(p for p, _ in visits) - page, 3),
-        "run_worst_beyond_alone_s": round(max(r for _, r in visits) - run, 3),
+        **compare_visits(alone, visits),
         **{
             f"{name.replace(' ', '_')}_worst_s": round(
                 max(max(p - page, r - run) for p, r in some), 3
@@ -169,9 +168,25 @@ def watched(url: str, pid: int, bombs: Mapping[str, Send], n: int, seed: int) ->
     return Measured(len(visits), figures)
 
 
+def medians(visits: Sequence[Visit]) -> tuple[float, float]:
+    """Return the median seconds of a page and of a run."""
+    pages, runs = zip(*visits, strict=True)
+    return statistics.median(pages), statistics.median(runs)
+
+
+def compare_visits(alone: Sequence[Visit], beside: Sequence[Visit]) -> dict[str, float]:
+    """Return how many visits failed, and how much longer the slowest beside something else took."""
+    page, run = medians(alone)
+    return {
+        "failed": sum(float("inf") in visited for visited in (*alone, *beside)),
+        "page_worst_beyond_alone_s": round(max(p for p, _ in beside) - page, 3),
+        "run_worst_beyond_alone_s": round(max(r for _, r in beside) - run, 3),
+    }
+
+
 @contextmanager
-def _sending(url: str, send: Send) -> Iterator[list[bool]]:
-    """Send a bomb again and again until the block ends; the list then has whether each was refused."""
+def sending(url: str, send: Send) -> Iterator[list[bool]]:
+    """Send something again and again until the block ends; the list then has what each returned."""
     ended, found = threading.Event(), list[bool]()
     with ThreadPoolExecutor(1) as pool:
         sending = pool.submit(_send_repeatedly, url, ended, send)

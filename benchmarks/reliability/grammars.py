@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import tempfile
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from benchmarks.about import Goal
-from benchmarks.reliability.bombs import visit
+from benchmarks.reliability.bombs import compare_visits, sending, visit
 from benchmarks.reliability.cards import Measured, Part
 from tests.helpers.client import Client
 from tests.helpers.hostile_grammars import HUGE, UNUSABLE
 from tests.helpers.server import process
 
 _TOKENS = 5
+_ENDINGS = ("complete", "error", "refused")
 
 
 def _ask(client: Client, grammar: Any) -> tuple[str, str, float]:
@@ -33,36 +33,20 @@ def _is_refused(event: str, said: str, part: str) -> bool:
     return event in ("error", "refused") and part in said.replace('\\\\"', '"')
 
 
-def _send_huge(url: str, ended: threading.Event) -> int:
-    """Send the huge grammars, one after the other, until ended; return how many were answered."""
-    client, answered = Client(url), 0
-    with client.http:
-        while not ended.is_set():
-            event, _, _ = _ask(client, HUGE[answered % len(HUGE)])
-            answered += event in ("complete", "error", "refused")
-    return answered
-
-
 def measure(n: int, seed: int) -> Measured:
-    """Serve from a process of its own; refuse every hostile grammar ``n`` times, and visit beside huge ones."""
+    """Serve from a separate process; refuse every hostile grammar ``n`` times, and visit beside huge ones."""
     with tempfile.TemporaryDirectory() as folder, process(Path(folder) / "log") as (url, _):
         return _measure(url, n, seed)
 
 
 def _measure(url: str, n: int, seed: int) -> Measured:
-    client, ended = Client(url), threading.Event()
+    client, huge = Client(url), itertools.cycle(HUGE)
     with client.http:
         visit(client, seed)  # the first one loads the model
         alone = [visit(client, seed + i) for i in range(n)]
         answers = [(part, _ask(client, grammar)) for _ in range(n) for grammar, part in UNUSABLE]
-        with ThreadPoolExecutor(1) as pool:
-            sending = pool.submit(_send_huge, url, ended)
-            try:
-                beside = [visit(client, seed + i) for i in range(10 * n)]
-            finally:
-                ended.set()
-        huge = sending.result()
-    pages, runs = (statistics.median(times) for times in zip(*alone, strict=True))
+        with sending(url, lambda other: _ask(other, next(huge))[0] in _ENDINGS) as answered:
+            beside = [visit(client, seed + i) for i in range(10 * n)]
     others = [
         f"{part!r}: {said}"
         for part, (event, said, _) in answers
@@ -70,14 +54,12 @@ def _measure(url: str, n: int, seed: int) -> Measured:
     ]
     seconds = sorted(took for _, (_, _, took) in answers)
     figures = {
-        "failed": sum(float("inf") in visited for visited in (*alone, *beside)),
         "not_refused": len(others),
         "refused_median_s": round(statistics.median(seconds), 3),
         "refused_worst_s": round(seconds[-1], 3),
-        "huge_answered": huge,
-        "page_worst_beyond_alone_s": round(max(page for page, _ in beside) - pages, 3),
-        "run_worst_beyond_alone_s": round(max(run for _, run in beside) - runs, 3),
-    }  # fmt: skip
+        "huge_answered": sum(answered),
+        **compare_visits(alone, beside),
+    }
     return Measured(len(answers), figures, tuple(others))
 
 
