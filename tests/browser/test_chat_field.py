@@ -223,7 +223,7 @@ def test_a_chat_is_compared_and_drawn_many_times(open_page, folder):
     for place in range(page.locator("#compare .cmp-column").count()):
         column = page.locator("#compare .cmp-column").nth(place)
         column.locator(".f-model select").first.select_option(label="Another…")
-        column.locator(".f-model input[type=text]:not([id])").first.fill(folder)
+        column.locator(".f-model input[type=text]").first.fill(folder)
     box = chat(page, "compare")
     say(box, 0, "Tell me of a bear")
     page.locator("#compare").get_by_role("button", name="Run all").click()
@@ -232,7 +232,7 @@ def test_a_chat_is_compared_and_drawn_many_times(open_page, folder):
     assert form["messages"] == [{"role": "user", "content": "Tell me of a bear"}]
     open_tab(page, "Draws")
     page.locator("#draws-model select").select_option(label="Another…")
-    page.locator("#draws-model input[type=text]:not([id])").fill(folder)
+    page.locator("#draws-model input[type=text]").fill(folder)
     say(chat(page, "draws"), 0, "Tell me of a bear")
     page.locator("#draws-draws input[type=number]").fill("4")
     page.locator("#draws-run").click()

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import fill, fits, open_settings, run, run_of, shot, show
+from tests.helpers.pages import fill, fits, open_settings, own_model, run, run_of, shot, show
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_a_draft_next_to_the_target_is_found_and_used(open_page, shelf, size):
     show(page, "speculative")
     open_settings(page, "speculative")
     page.locator("#speculative-model select").select_option(label="Another…")
-    own = page.locator("#speculative-model input:not([id])")
+    own = own_model(page.locator("#speculative-model"))
     own.fill(str(shelf / "target"))
     own.press("Tab")
     draft = page.locator("#speculative-assistant select")
@@ -64,7 +64,7 @@ def test_a_model_made_for_early_exit_is_marked(open_page):
     page = open_page("/")
     show(page, "early_exit")
     page.locator("#early_exit-model select").select_option(label="Another…")
-    own = page.locator("#early_exit-model input:not([id])")
+    own = own_model(page.locator("#early_exit-model"))
     own.fill("facebook/layerskip-llama3.2-1B")
     own.press("Tab")
     expect(page.locator("#early_exit-model .f-pair")).to_contain_text("LayerSkip")

@@ -7,7 +7,17 @@ from playwright.sync_api import expect
 
 from tests.helpers.axe import grave
 from tests.helpers.models import with_settings
-from tests.helpers.pages import fill, fits, open_settings, run, run_of, settled, shot, show
+from tests.helpers.pages import (
+    fill,
+    fits,
+    open_settings,
+    own_model,
+    run,
+    run_of,
+    settled,
+    shot,
+    show,
+)
 
 FIELDS = {
     "do_sample": True,
@@ -30,7 +40,7 @@ def choose(page, strategy, folder):
     show(page, strategy)
     open_settings(page, strategy)
     page.locator(f"#{strategy}-model select").select_option(label="Another…")
-    own = page.locator(f"#{strategy}-model input:not([id])")
+    own = own_model(page.locator(f"#{strategy}-model"))
     own.fill(folder)
     own.press("Tab")
     return page.locator(f"#{strategy}-own")

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import fits, open_settings, shot, show
+from tests.helpers.pages import fits, open_settings, own_model, shot, show
 
 
 @pytest.mark.parametrize("size", [{}, *mark_nightly([{"width": 390, "height": 900}])])
@@ -20,7 +20,7 @@ def test_a_model_that_somebody_names_is_reported_before_it_runs(open_page, size)
     expect(field.locator(".pf-facts")).to_contain_text("embedded in this playground")
     field.locator("select").select_option(label="Another…")
     expect(field.locator(".pf-facts")).to_be_hidden()
-    own = field.locator("input:not([id])")
+    own = own_model(field)
     own.fill(str(MODEL_DIR / "storyfixer"))
     own.press("Tab")
     expect(field.locator(".pf-facts")).to_contain_text("T5ForConditionalGeneration")

@@ -207,7 +207,7 @@ def test_a_comparison_and_draws_tell_it_to_whom_knows_it(open_page, ears, englis
         page.get_by_role("button", name=f"Remove column {label}").click()
     for place, folder in enumerate((ears, english)):
         columns.nth(place).locator(".f-model select").first.select_option(label="Another…")
-        typed = columns.nth(place).locator(".f-model input[type=text]:not([id])").first
+        typed = columns.nth(place).locator(".f-model input[type=text]").first
         typed.fill(folder)
         typed.press("Tab")
     expect(told(page, "language", "compare")).to_be_visible()

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from transformers import GenerationConfig, LogitsProcessorList, TemperatureLogitsWarper
+from transformers import LogitsProcessorList, TemperatureLogitsWarper
 
 from engine import DecodeRequest
 from engine.analysis.dial_map.build import map_dial
@@ -19,7 +19,7 @@ from engine.inspection.what_if import SettingsChange, apply_change
 from engine.inspection.why import explain_token
 from engine.processors.mirostat import MirostatLogitsWarper
 from tests.helpers.asking import kept
-from tests.helpers.models import golden_model
+from tests.helpers.models import golden_model, native
 from tests.helpers.runs import finished
 from tests.helpers.strategies import PROMPT, make, trace_of
 
@@ -100,23 +100,10 @@ def test_a_run_draws_the_tokens_of_plain_generate():
     loaded = golden_model("llama")
     params = {"temperature": 1.5, "max_new_tokens": 12, **ON, "num_return_sequences": 2}
     trace = finished(DecodeRequest("sampling", loaded, input_ids=PROMPT, params=params, seed=5))
-    torch.manual_seed(5)
-    out = loaded.model.generate(
-        torch.tensor([PROMPT]),
-        generation_config=GenerationConfig(
-            do_sample=True,
-            top_k=0,
-            max_new_tokens=12,
-            num_return_sequences=2,
-            eos_token_id=[99],
-            pad_token_id=0,
-        ),
-        logits_processor=LogitsProcessorList(
-            [TemperatureLogitsWarper(1.5), MirostatLogitsWarper(2.0, 0.5)]
-        ),
-    )
-    for row, output in zip(out[:, len(PROMPT) :].tolist(), trace.outputs, strict=True):
-        assert row[: len(output.token_ids)] == list(output.token_ids)
+    mode = {"do_sample": True, "top_k": 0, "max_new_tokens": 12, "num_return_sequences": 2}
+    samplers = LogitsProcessorList([TemperatureLogitsWarper(1.5), MirostatLogitsWarper(2.0, 0.5)])
+    expected = native(loaded, PROMPT, seed=5, **mode, logits_processor=samplers)
+    assert [list(output.token_ids) for output in trace.outputs] == expected
 
 
 @pytest.mark.parametrize(

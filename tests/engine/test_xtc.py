@@ -8,7 +8,6 @@ import random
 import pytest
 import torch
 from transformers import (
-    GenerationConfig,
     LogitsProcessorList,
     MinPLogitsWarper,
     TemperatureLogitsWarper,
@@ -21,7 +20,7 @@ from engine.errors import ParameterError
 from engine.inspection.rerun import replay_to_step
 from engine.inspection.why import explain_token
 from engine.processors.xtc import XTCLogitsWarper
-from tests.helpers.models import golden_model
+from tests.helpers.models import golden_model, native
 from tests.helpers.runs import finished
 from tests.helpers.strategies import PROMPT, make, trace_of
 
@@ -96,21 +95,12 @@ def test_a_run_draws_the_tokens_of_plain_generate_after_min_p():
     xtc = {"xtc_probability": 0.5, "xtc_threshold": 0.02}
     request = DecodeRequest("sampling", loaded, input_ids=PROMPT, params={**params, **xtc}, seed=5)
     trace = finished(request)
-    torch.manual_seed(5)
-    out = loaded.model.generate(
-        torch.tensor([PROMPT]),
-        generation_config=GenerationConfig(
-            do_sample=True,
-            top_k=0,
-            max_new_tokens=12,
-            eos_token_id=list(trace.eos_token_ids) or None,
-            pad_token_id=0,
-        ),
-        logits_processor=LogitsProcessorList(
-            [TemperatureLogitsWarper(1.4), MinPLogitsWarper(0.05), XTCLogitsWarper(0.5, 0.02)]
-        ),
+    mode = {"do_sample": True, "top_k": 0, "max_new_tokens": 12}
+    samplers = LogitsProcessorList(
+        [TemperatureLogitsWarper(1.4), MinPLogitsWarper(0.05), XTCLogitsWarper(0.5, 0.02)]
     )
-    assert out[0, len(PROMPT) :].tolist() == list(trace.outputs[0].token_ids)
+    expected = native(loaded, PROMPT, seed=5, **mode, logits_processor=samplers)
+    assert [list(output.token_ids) for output in trace.outputs] == expected
     names = [stage.name for stage in trace.steps[0].stages]
     assert names == ["Temperature", "MinP", "XTC"]
 

@@ -144,6 +144,11 @@ def unfold(page: Page, strategy: str, group: str, name: str) -> None:
     expect(page.locator(f"#{strategy}-{name}")).to_be_visible()
 
 
+def own_model(choice: Locator) -> Locator:
+    """Return the field for a model that the list lacks; the fields of an address are beside it."""
+    return choice.get_by_label("Model: hub id or folder")
+
+
 def name_model(page: Page, folder: str, tab: str = "greedy") -> None:
     """Type the folder of a model; the page asks what it takes."""
     if tab != "draws":  # its settings have no fold
@@ -151,7 +156,7 @@ def name_model(page: Page, folder: str, tab: str = "greedy") -> None:
     choice = page.locator(f"#{tab}-model select")
     # The last one is any other.
     choice.select_option(index=choice.locator("option").count() - 1)
-    typed = page.locator(f"#{tab}-model input[type=text]:not([id])")
+    typed = own_model(page.locator(f"#{tab}-model"))
     typed.fill(folder)
     typed.press("Tab")
 
