@@ -107,7 +107,7 @@ class MessageWriter:
     def start_message(self, header: Trace) -> dict[str, Any]:
         """Return the first message of a run."""
         self.summaries = self._new_summaries(header)
-        # A server's run has a strategy of its own, and is shown where it was asked for.
+        # The trace of a server's run names no strategy of the page, which shows it in the tab that asked.
         return {
             "kind": "start",
             "strategy": self.request.strategy,

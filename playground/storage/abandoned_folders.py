@@ -12,7 +12,7 @@ from engine.temporary_folder import remove_abandoned_folders
 
 
 def remove_all_abandoned_folders() -> None:
-    """Remove what nobody uses in the system's temporary folder and where models and methods are built.
+    """Remove abandoned folders from the system's temporary folder and from those of models and methods.
 
     A new temporary folder removes the abandoned ones next to it, but some places may get none for days.
     """

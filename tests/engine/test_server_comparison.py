@@ -52,7 +52,7 @@ def test_equal_weights_agree_at_every_listed_token(here: LoadedModel) -> None:
     assert (found.same_tops, len(found.tokens), found.compared) == (TOKENS, TOKENS, 10 * TOKENS)
     assert found.largest_difference is not None
     assert found.largest_difference < 1e-3
-    assert found.same_prompt is False, "the server of the test has a tokenizer of its own"
+    assert found.same_prompt is False, "the server of the test has another tokenizer"
 
 
 def test_other_weights_differ_by_what_is_said(here: LoadedModel) -> None:
