@@ -31,6 +31,7 @@ from engine.run.generation import (
     grammar_processors,
     processors_argument,
     stop_criteria,
+    thinking_processors,
 )
 from engine.run.preparation import (
     ModelLoader,
@@ -175,8 +176,9 @@ def _draw_batch(
         return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
 
     select = strategy.generate_kwargs(config)
-    grammars = grammar_processors(config, loaded, ids, checked.request.parent)
-    rules = build_rules(checked, config, loaded, ids, grammars)
+    arguments = (config, loaded, ids, checked.request.parent)
+    own = [*grammar_processors(*arguments), *thinking_processors(*arguments)]
+    rules = build_rules(checked, config, loaded, ids, own)
     loaded.forget_passes()
     with ModelCall(GENERATE, loaded.name):
         returned = get_generate(loaded)(

@@ -7,7 +7,9 @@ from typing import Any
 
 from engine.export.grammar_code import grammar_calls, grammar_sources
 from engine.export.plan import Plan
+from engine.export.thinking_code import thinking_calls, thinking_sources
 from engine.processors.filter import Filter
+from engine.processors.thinking_budget import limits_thinking
 from engine.run.generation import filter_class, own_filters
 
 
@@ -16,11 +18,16 @@ def _filters(plan: Plan) -> list[tuple[Filter, tuple[Any, ...]]]:
     return own_filters(plan.config, select, plan.trace.eos_token_ids)
 
 
+def reads_texts(plan: Plan) -> bool:
+    """Return whether a filter of the run reads texts, so that its code needs the tokenizer."""
+    return plan.config.structured_outputs is not None or limits_thinking(plan.config)
+
+
 def filter_sources(plan: Plan) -> str:
     """Return the classes of these filters, which need torch only; empty without any."""
     # Only the class is exported, so it may use no names of its module.
     own = [inspect.getsource(one.build).rstrip() for one, _ in _filters(plan) if one.build]
-    return "\n\n\n".join([*grammar_sources(plan), *own])
+    return "\n\n\n".join([*grammar_sources(plan), *thinking_sources(plan), *own])
 
 
 def filter_list(plan: Plan) -> str:
@@ -29,7 +36,7 @@ def filter_list(plan: Plan) -> str:
         f"{filter_class(one).__name__}({', '.join(repr(value) for value in values)})"
         for one, values in _filters(plan)
     ]
-    made = [*grammar_calls(plan), *made]
+    made = [*grammar_calls(plan), *thinking_calls(plan), *made]
     return f"[{', '.join(made)}]" if made else ""
 
 

@@ -7,7 +7,7 @@ from textwrap import indent
 from typing import Any
 
 from engine.errors import ExportError
-from engine.export.filter_code import filter_imports, filter_sources
+from engine.export.filter_code import filter_imports, filter_sources, reads_texts
 from engine.export.plan import ConfigObject, Plan
 from engine.export.script import (
     EXACT_RUN_HEADING,
@@ -133,7 +133,7 @@ def short_pipeline_code(plan: Plan) -> str | None:
     config = plan.config
     if plan.trace.messages is not None:
         return None
-    if config.prefix_allowed_tokens_fn is not None or config.structured_outputs is not None:
+    if config.prefix_allowed_tokens_fn is not None or reads_texts(plan):
         return None
     if plan.own and config.stop_strings:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.export.filter_code import filter_arguments, filter_imports, filter_sources
+from engine.export.filter_code import filter_arguments, filter_imports, filter_sources, reads_texts
 from engine.export.media_code import media_imports, short_input_lines
 from engine.export.plan import ConfigObject, Plan, ScriptModel
 from engine.export.weights_code import (
@@ -36,7 +36,7 @@ def short_code(plan: Plan, *, streams: bool = False) -> str | None:
     """
     config = plan.config
     # A function or a grammar cannot be a plain line, nor can a tokenizer that an exported loop needs.
-    if config.prefix_allowed_tokens_fn is not None or config.structured_outputs is not None:
+    if config.prefix_allowed_tokens_fn is not None or reads_texts(plan):
         return None
     if plan.has_folder and config.stop_strings:
         return None

@@ -27,11 +27,13 @@ from engine.models.meta_model import CONSTRUCTION_LOCK
 from engine.models.model_types import Model, Processors
 from engine.models.readers import AUDIO
 from engine.processors import FILTERS
+from engine.processors.thinking_budget import limits_thinking
 from engine.run.generation import (
     generate_inputs,
     generation_config,
     grammar_processors,
     processors_argument,
+    thinking_processors,
 )
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model
 from engine.strategies.base import Context
@@ -152,24 +154,30 @@ def build_constraints(run: CachedRun, loaded: LoadedModel) -> list[Any]:
 
 
 def _rules(run: CachedRun, config: Any) -> list[Any]:
-    return [*_model_rules(run, config), *_grammar_rules(run, config)]
+    return [*_model_rules(run, config), *_own_rules(run, config)]
 
 
-def _grammar_rules(run: CachedRun, config: Any) -> list[Any]:
-    """Return the processor of the run's grammar, if it has one.
+def _own_rules(run: CachedRun, config: Any) -> list[Any]:
+    """Return the processors of the run's grammar and thinking budget, if it has them.
 
     Raises:
         EngineError: the model, whose tokenizer it needs, is not in memory.
     """
-    if config.structured_outputs is None:
+    if not _reads_texts(config):
         return []
     header = run.header
-    return grammar_processors(config, _tokenizing_model(run), header.prompt_ids, header.parent)
+    arguments = (config, _tokenizing_model(run), header.prompt_ids, header.parent)
+    return [*grammar_processors(*arguments), *thinking_processors(*arguments)]
+
+
+def _reads_texts(config: Any) -> bool:
+    """Return whether a config has a filter that reads the text, not only its ids."""
+    return config.structured_outputs is not None or limits_thinking(config)
 
 
 def _reading_model(run: CachedRun, config: Any) -> LoadedModel:
     """Return a model that can read the texts of a config; a stub where there are none."""
-    if config.structured_outputs is not None:
+    if _reads_texts(config):
         return _tokenizing_model(run)
     # The marks of DRY are texts until a run has begun.
     named = config.dry_multiplier and config.dry_sequence_breakers is None
@@ -180,7 +188,7 @@ def _tokenizing_model(run: CachedRun) -> LoadedModel:
     loaded = run.get_model() or find_recorded_model(run.header.model)
     if loaded is None:
         raise EngineError(
-            "The model of this run is not in memory, and its grammar needs the model's tokenizer."
+            "The model of this run is not in memory, and its settings need the model's tokenizer."
         )
     return loaded
 

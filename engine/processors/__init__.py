@@ -50,6 +50,7 @@ PENALTIES = _load_filters(
         "guidance",
         "allowed_continuations",
         "grammar",
+        "thinking_budget",
         "invalid_values",
         "renormalize",
     )

@@ -12,6 +12,7 @@ from engine.declare.config import config_to_dict
 from engine.errors import ParameterError
 from engine.loops.forward import make_empty_cache
 from engine.loops.prefix_constraint import make_prefix_allowed_tokens_fn
+from engine.loops.thinking import make_thinking_processor
 from engine.messages import Message
 from engine.models.structured_outputs import make_grammar_processor
 from engine.processors import FILTERS, PENALTIES, SAMPLING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from engine.grammar.processor import GrammarLogitsProcessor
     from engine.models.loading import LoadedModel
+    from engine.processors.thinking_budget import ThinkingBudgetLogitsProcessor
     from engine.trace.records import Parent
 
 NOT_IN_CONFIG = (
@@ -169,6 +171,22 @@ def grammar_processors(
     return [make_grammar_processor(config.structured_outputs, loaded, prompt_ids, ends, written)]
 
 
+def thinking_processors(
+    config: NextTokenParams,
+    loaded: LoadedModel,
+    prompt_ids: Sequence[int],
+    parent: Parent | None = None,
+) -> list[ThinkingBudgetLogitsProcessor]:
+    """Return the processor of the thinking budget, none if it is off; arguments as for a grammar.
+
+    Raises:
+        ParameterError: the model has no thinking section, or the message contains one of its marks.
+    """
+    written = 0 if parent is None else parent.written
+    found = make_thinking_processor(config, loaded, prompt_ids, written)
+    return [] if found is None else [found]
+
+
 def processors_argument(
     rules: Sequence[Any],
     config: NextTokenParams,
@@ -178,7 +196,7 @@ def processors_argument(
     """Return generate()'s argument ``logits_processor``, empty if generate() builds all processors.
 
     Args:
-        rules: processors that the model itself adds, and those of a grammar.
+        rules: processors that the model itself adds, and those of a grammar and a thinking budget.
         config: see ``own_filters``, whose processors follow; as the others.
         select: fields that choose the mode.
         eos_token_ids: ids that end the text unless the config names others.

@@ -25,7 +25,7 @@ from engine.models.model_resolver import resolve_model
 from engine.models.model_types import Model
 from engine.models.openvino.graph_store import ensure_graph, find_graph
 from engine.run import media_request
-from engine.run.generation import grammar_processors
+from engine.run.generation import grammar_processors, thinking_processors
 from engine.run.method_request import RequestedMethod, check_model_compatible, fetch_method
 from engine.run.rate import TransferRate
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, tokenize_prompt
@@ -40,6 +40,7 @@ from engine.trace.events import Loading
 
 if TYPE_CHECKING:
     from engine.grammar.processor import GrammarLogitsProcessor
+    from engine.processors.thinking_budget import ThinkingBudgetLogitsProcessor
     from engine.run.weights import RequestedModel
 
 _POLL_S = 0.05
@@ -61,13 +62,14 @@ class Prepared:
     # It writes to __dict__, which a frozen dataclass allows and one with slots does not have.
     @cached_property
     def grammars(self) -> list[GrammarLogitsProcessor]:
-        """The processor of ``structured_outputs``, none without a grammar.
-
-        Raises:
-            ParameterError: the grammar cannot be used, or not with this model or this text.
-        """
+        """See ``grammar_processors``."""
         parent = self.request.parent
         return grammar_processors(self.config, self.target, self.prompt_ids, parent)
+
+    @cached_property
+    def thinking(self) -> list[ThinkingBudgetLogitsProcessor]:
+        """See ``thinking_processors``."""
+        return thinking_processors(self.config, self.target, self.prompt_ids, self.request.parent)
 
     @property
     def continued_ids(self) -> list[int]:
@@ -118,7 +120,7 @@ def prepare(
         checked = fit_total_lengths(checked, target, len(ids))
         checked = _fit_length(checked, target, len(ids))
         run = Prepared(checked.request, checked, target, assistant, ids, inputs)
-        _ = run.grammars  # a grammar that cannot be used is refused now
+        _ = run.grammars, run.thinking  # what cannot be used is refused now
     return run
 
 

@@ -20,6 +20,7 @@ from engine.run.chat_request import resolve_template
 from engine.run.grammar_notes import incomplete_notes
 from engine.run.grammar_record import record_grammar
 from engine.run.preparation import Prepared
+from engine.run.thinking_record import record_thinking
 from engine.statistics import metrics
 from engine.trace.events import Event, Finished, Started, StepRecorded, TextDelta
 from engine.trace.records import EmittedToken, Output, Step, Timing, Trace
@@ -210,6 +211,7 @@ class Recording:
             pieces=dict(self.pieces),
             steps=tuple(self.steps),
             outputs=outputs,
+            thinking=record_thinking(self.run, [output.token_ids for output in outputs]),
             # Up to the last decision: later checks of a strategy are not decoding time.
             timing=dataclasses.replace(
                 self.timing, total_s=max((step.elapsed_s for step in self.steps), default=0.0)

@@ -325,14 +325,14 @@ def build_rules(
     config: NextTokenParams,
     target: LoadedModel,
     ids: Sequence[int],
-    grammars: Sequence[Any],
+    own: Sequence[Any],
 ) -> list[Any]:
-    """Return the first logits processors of a run: those of a media model's own generate(), and a grammar."""
+    """Return the first logits processors of a run: those of a media model's own generate(), then ``own``."""
     rules: list[Any] = []
     if target.reader is not None and checked.media:
         speech = checked.request.speech
         rules += target.reader.logits_processors(config, ids, speech, target.device)
-    return [*rules, *grammars]
+    return [*rules, *own]
 
 
 def generate_arguments(
@@ -350,7 +350,8 @@ def generate_arguments(
     use_cache = uses_cache(run.strategy, target.capabilities)
     rows, length = count_batch_rows(run, config), prompt.shape[1]
     select = run.strategy.generate_kwargs(config)
-    rules = build_rules(run.checked, config, target, run.prompt_ids, run.grammars)
+    own = [*run.grammars, *run.thinking]
+    rules = build_rules(run.checked, config, target, run.prompt_ids, own)
     return {
         **prompt_arguments(target, prompt, run.inputs),
         **processors_argument(rules, config, select, target.eos_token_ids),

@@ -20,6 +20,7 @@ from engine.models.devices import default_device
 from engine.models.loading import LoadedModel
 from engine.models.model_resolver import resolve_model
 from engine.models.model_views import copy_without_defaults
+from engine.processors import FILTERS
 from engine.run.generation import (
     generate_inputs,
     generation_values,
@@ -161,6 +162,7 @@ def build_job(run: Prepared) -> dict[str, Any]:
             [one.name, *values] for one, values in own_filters(config, select, target.eos_token_ids)
         ],
         "structured_outputs": config.structured_outputs,
+        "thinking": {name: getattr(config, name) for name in FILTERS["ThinkingBudget"].params},
         "written": run.request.parent.written if run.request.parent else 0,
         "negative_prompt_ids": list(config.negative_prompt_ids or ()),
         "allowed": [] if allowed is None or callable(allowed) else [list(row) for row in allowed],
@@ -254,7 +256,8 @@ def _format_function_error(function: object, error: Exception) -> str:
 
 def _needs_tokenizer(run: Prepared) -> bool:
     """Return whether a setting is compared with the text, not only with ids."""
-    return bool(run.config.stop_strings) or run.config.structured_outputs is not None
+    config = run.config
+    return bool(config.stop_strings or run.thinking) or config.structured_outputs is not None
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import time
 import traceback
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from engine.sandbox import confinement, wire
@@ -262,16 +263,21 @@ def build_filter_argument(job: dict[str, Any], loaded: LoadedModel) -> dict[str,
     from transformers import LogitsProcessorList
 
     from engine.grammar.compile import compile_grammar
+    from engine.loops.thinking import make_thinking_processor
     from engine.models.structured_outputs import make_grammar_processor
     from engine.processors import FILTERS
 
     known = ((FILTERS[name].build, values) for name, *values in job.get("filters", ()))
     found = [build(*values) for build, values in known if build is not None]
+    prompt, written = job["ids"][0], job.get("written", 0)
+    thinking = make_thinking_processor(
+        SimpleNamespace(**job.get("thinking", {})), loaded, prompt, written
+    )
+    if thinking is not None:
+        found.insert(0, thinking)
     if job.get("structured_outputs"):
-        ends = job["config"]["eos_token_id"] or ()
-        spec, prompt = job["structured_outputs"], job["ids"][0]
+        ends, spec = job["config"]["eos_token_id"] or (), job["structured_outputs"]
         # Its caller has compiled it within limits, and the sandbox starts no processes.
-        written = job.get("written", 0)
         grammar = make_grammar_processor(spec, loaded, prompt, ends, written, compile_grammar)
         found.insert(0, grammar)
     return {"logits_processor": LogitsProcessorList(found)} if found else {}

@@ -21,6 +21,11 @@ _FOX = (
 )
 
 
+_ROME = (
+    "What is the capital of Italy?",
+    "<think>\nItaly is a country in Europe. Its largest city is also its capital.\n</think>\n"
+    "The capital of Italy is Rome.",
+)
 _DRAFTS = {"num_assistant_tokens": 3, "assistant_confidence_threshold": 0.0}
 
 
@@ -37,11 +42,19 @@ class ChatPreset:
     seed: int = 0
     look_at: int = 1
     """Step at which the recorded run opens, counted from 1."""
+    example: tuple[str, str] | None = None
+    """A question before this one, and its answer, which shows the form of an answer."""
+    begins: str = ""
+    """How the model's answer begins."""
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """The conversation in the format of a request."""
-        return [{"role": "user", "content": self.asks}]
+        said = [*(self.example or ()), self.asks, *([self.begins] if self.begins else [])]
+        roles = ("user", "assistant", "user", "assistant")
+        return [
+            {"role": role, "content": content} for role, content in zip(roles, said, strict=False)
+        ]
 
 
 CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
@@ -59,6 +72,15 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             _CAPITAL,
             {"max_new_tokens": 24},
             "A chat model answers in a few tokens and then stops by itself.",
+        ),
+        ChatPreset(
+            "Think, but briefly",
+            "Why is the sky blue?",
+            {"max_new_tokens": 80, "thinking_token_budget": 12, "reasoning_budget_message": "\n"},
+            "After 12 tokens the thinking section is closed, and the answer begins.",
+            look_at=13,
+            example=_ROME,
+            begins="<think>\n",
         ),
     ),
     "sampling": (

@@ -18,6 +18,7 @@ from engine.errors import ParameterError
 from engine.messages import Message
 from engine.processors import FILTERS, PENALTIES, SAMPLING
 from engine.processors.filter import Filter
+from engine.processors.thinking_budget import SWITCHES
 from engine.settings import SETTINGS
 
 
@@ -164,3 +165,18 @@ class NextTokenParams(PenaltyParams, LengthParams):
             forced = getattr(self, name)
             if forced is not None and forced in (self.suppress_tokens or ()):
                 raise ParameterError(name, forced, "it must not be one of suppress_tokens")
+        self._check_thinking()
+
+    def _check_thinking(self) -> None:
+        budget, least = self.thinking_token_budget, self.min_thinking_tokens
+        if self.reasoning_budget_message is not None and budget is None:
+            why = "it is written at thinking_token_budget, which is off"
+            raise ParameterError("reasoning_budget_message", self.reasoning_budget_message, why)
+        if least is not None and budget is not None and least > budget:
+            most = Message("it must be at most thinking_token_budget = {n}", n=budget)
+            raise ParameterError("min_thinking_tokens", least, most)
+        for name in SWITCHES:
+            if getattr(self, name) is not None and self.structured_outputs is not None:
+                # The grammar is that of the whole text, and a thought is part of it.
+                why = "structured_outputs is on, which allows no text but its own"
+                raise ParameterError(name, getattr(self, name), why)

@@ -21,6 +21,7 @@ from engine.trace.media_checks import check_media
 from engine.trace.method_checks import check_method
 from engine.trace.records import FINISH_REASONS, Step, Trace, replay_ids
 from engine.trace.served_checks import check_served
+from engine.trace.thinking_checks import check_thinking
 from engine.trace.value_types import JsonObject, JsonValue, is_unicode, iter_leaves
 
 MAX_STEPS = 20_000
@@ -185,6 +186,7 @@ def check_trace(trace: Trace) -> None:
             raise TraceError("outputs[{n}].text is not the text of its tokens.", n=number)
     check_method(trace)
     check_grammar(trace)
+    check_thinking(trace)
     check_served(trace)
     check_details(trace)
     check_beams(trace)

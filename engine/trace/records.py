@@ -14,6 +14,7 @@ from engine.errors import ParameterError
 from engine.messages import Message
 from engine.trace.details import Detail, ForwardDetail
 from engine.trace.served import ServedInfo
+from engine.trace.thinking_records import Thinking
 from engine.trace.value_types import LogProb, Probability, Seconds, TokenId
 
 D = TypeVar("D", bound=Detail)
@@ -321,6 +322,8 @@ class Trace:
     """Statistics of every output's tokens for a custom method; empty if they were not computed."""
     grammar: tuple[GrammarText, ...] = ()
     """Every output under the grammar of structured_outputs; empty without one."""
+    thinking: Thinking | None = None
+    """Its thinking sections; None where no text has one and no budget is set."""
     media: tuple[MediaInfo, ...] = ()
     """Picture and sound inputs, at most one of each."""
     served: ServedInfo | None = None

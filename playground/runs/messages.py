@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from engine import DecodeRequest
     from playground.jobs.resumed_run import ResumedRun
 
-_FINISH_FIELDS = ("outputs", "metrics", "timing", "notes", "pieces", "emitted", "grammar")
+_FINISH_FIELDS = (
+    "outputs",
+    "metrics",
+    "timing",
+    "notes",
+    "pieces",
+    "emitted",
+    "grammar",
+    "thinking",
+)
 _SERVED_FIELDS = ("served", "eos_token_ids", "special_token_ids")
 """What only the whole answer of a server tells."""
 

@@ -54,6 +54,15 @@ def _asked(trace):
     assert trace.outputs[0].finish_reason == "eos"
 
 
+def _brief(trace):
+    [[section]] = trace.thinking.texts
+    assert (section.start, section.forced, section.closed) == (0, 12, True)
+    thought, _, answer = trace.outputs[0].text.partition("</think>")
+    assert not thought.rstrip().endswith(".")
+    assert "scatter" in answer
+    assert trace.outputs[0].finish_reason == "eos"
+
+
 def _stuck(trace):
     assert trace.metrics["rep_3"] > 0.5
 
@@ -133,6 +142,7 @@ def _dear(trace):
 
 CLAIMS = {
     "Ask a question": _asked,
+    "Think, but briefly": _brief,
     "Stuck in a poem": _stuck,
     "An answer, drawn": _calm,
     "The same, too hot": _hot,

@@ -5,9 +5,9 @@ import { ROOT } from "./types.mjs";
 
 const FOLDER = new URL("assets/gallery/", ROOT);
 
-// Two of each strategy.
+// Two of each strategy, and one with a thinking section.
 export const names = (await readdir(FOLDER))
-  .filter((name) => /-[12]\.json\.gz$/.test(name))
+  .filter((name) => /-[12]\.json\.gz$|^greedy-smollm2-3\./.test(name))
   .map((name) => name.slice(0, -".json.gz".length));
 
 /**

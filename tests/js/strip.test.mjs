@@ -191,3 +191,20 @@ test("a copied draft has an arc to the place that it was copied from", async () 
   await select(trace.steps.find(({ detail }) => !detail.match).index);
   assert.equal(all(".tx-arcs path").length, 0);
 });
+
+test("a thinking section is named, and the words that its budget forced are marked", async () => {
+  const { all, texts, trace } = await drawn("greedy-smollm2-3", "strip");
+  const [[{ start, end, forced }]] = trace.thinking.texts;
+  assert.deepEqual(texts(".tx-phase"), ["Thinking", "Answer"]);
+  const words = all(".dp-strip .dp-tok");
+  const places = (name) => words.flatMap((node, i) => (node.classList.contains(name) ? [i] : []));
+  const range = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
+  assert.deepEqual(places("tx-thought"), range(start, forced));
+  assert.deepEqual(places("tx-forced"), range(forced, end));
+  assert.equal(all(".tx-phase")[1].nextSibling.nextSibling ?? null, words[end]);
+  assert.match(words[forced].getAttribute("aria-label"), /forced by the thinking budget/);
+  assert.deepEqual(texts(".tx-legend .dp-tok:not(.special)").slice(-2), [
+    "thinking",
+    "forced by the thinking budget",
+  ]);
+});

@@ -16,6 +16,7 @@ export const createCoveredRun = (run) => ({
   notes: [],
   emitted: [],
   grammar: [],
+  thinking: null,
   timing: undefined,
   metrics: undefined,
   parting: null,

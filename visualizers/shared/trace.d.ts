@@ -40,6 +40,7 @@ export interface DecodingTrace {
   method: MethodInfo | null;
   emitted: EmittedToken[][];
   grammar: GrammarText[];
+  thinking: Thinking | null;
   media: MediaInfo[];
   served: ServedInfo | null;
   speech: {
@@ -385,6 +386,18 @@ export interface GrammarToken {
   forced: boolean;
   may_end: boolean;
   odd_split: boolean;
+}
+export interface Thinking {
+  begin: string;
+  close: string;
+  texts: ThinkingSection[][];
+  forced: number[];
+}
+export interface ThinkingSection {
+  start: number;
+  end: number;
+  closed: boolean;
+  forced: number | null;
 }
 export interface MediaInfo {
   kind: string;

@@ -13,6 +13,7 @@ import { Arcs, listArcs } from "./arcs.mjs";
 import { FirstChange } from "./first_change.mjs";
 import { createMarkLegend, findMark } from "./marks.mjs";
 import { createPrompt } from "./prompt.mjs";
+import { createThinkingLegend, markThinking } from "./thinking.mjs";
 import {
   describeToken,
   finalScoreSuffix,
@@ -61,6 +62,8 @@ const SCROLL_MARGIN = 8;
 class TokenStrip {
   // Whether the labels contain the scores of the finished text, which come with the end of the run.
   #describesScores = false;
+  // Whether the thinking sections are marked, which come with the end of the run, too.
+  #marksThinking = false;
   /** @type {{ line: HTMLElement, tokens: DrawnToken[] }[]} */
   #rows = [];
   /** @type {HTMLElement[]} */
@@ -218,13 +221,30 @@ class TokenStrip {
     if (others.length !== this.#others.length) this.#showOthers(run, others);
     if (run.steps.length && !this.legend.childElementCount)
       this.legend.replaceChildren(...createMarkLegend(run), this.special);
+    if (run.thinking && !this.#marksThinking) this.#markThinking(run);
     const texts = this.#rows.map(({ tokens }) => tokens);
     this.#change.show(run, texts, this.ctx.preview?.first);
   }
 
   /** @param {Run} run */
+  #markThinking(run) {
+    this.#marksThinking = true;
+    markThinking(
+      run,
+      this.#rows.map(({ tokens }) => tokens),
+    );
+    this.legend.append(...createThinkingLegend(run).filter((sample) => sample !== null));
+    this.#describeWords(run);
+  }
+
+  /** @param {Run} run */
   #describeScores(run) {
     this.#describesScores = true;
+    this.#describeWords(run);
+  }
+
+  /** @param {Run} run */
+  #describeWords(run) {
     for (const [sequence, { tokens }] of this.#rows.entries())
       for (const [at, token] of tokens.entries()) {
         const score = finalScoreSuffix(run, sequence, at);
@@ -282,6 +302,7 @@ class TokenStrip {
     this.legend.replaceChildren();
     this.special.hidden = true;
     this.#describesScores = false;
+    this.#marksThinking = false;
     this.#rows = [];
     this.#others = [];
     this.#selected = null;

@@ -35,6 +35,7 @@ from engine.models.loading import LoadedModel, pin_models
 from engine.models.text import decode_ids
 from engine.one_shot_thread import run_in_thread
 from engine.processors import FILTERS, SAMPLING
+from engine.processors.thinking_budget import SWITCHES
 from engine.run.caller_objects import describe_caller_objects
 from engine.run.preparation import ModelLoader, Prepared, parse_models, prepare
 from engine.run.request import CheckedRequest, DecodeRequest, check_request, fit_to_model
@@ -212,6 +213,10 @@ def _refuse_settings(checked: CheckedRequest) -> None:
             "structured_outputs",
             config.structured_outputs is not None,
             Message("a dial map has no grammar"),
+        ),
+        *(
+            (name, getattr(config, name) is not None, Message("a dial map has no thinking budget"))
+            for name in SWITCHES
         ),
         (
             "prefix_allowed_tokens_fn",

@@ -11,7 +11,14 @@ const NO_ANSWER = tr("The server does not answer, so nothing can be asked now.")
 const forgottenRuns = new Set();
 
 /** Parts of a trace that no question needs, left out. */
-export const NO_ENDING = { outputs: [], emitted: [], grammar: [], metrics: {}, notes: [] };
+export const NO_ENDING = {
+  outputs: [],
+  emitted: [],
+  grammar: [],
+  thinking: null,
+  metrics: {},
+  notes: [],
+};
 
 /**
  * Return the trace up to a step: full data for that step, only tokens and beam nodes before it.
