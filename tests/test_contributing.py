@@ -27,7 +27,10 @@ RECIPE = read_recipe("Add a strategy")
 FILES, LINES, COMMANDS = RECIPE.files, RECIPE.lines, RECIPE.engine_commands
 DECLARED = next(path for path in FILES if path.startswith("engine/strategies/"))
 NAME = Path(DECLARED).stem
-GENERATED = {"docs/first_visit.md", "docs/strategies.md", "docs/papers.md", "docs/glossary.md"}
+GENERATED = {
+    f"docs/{name}.md"
+    for name in ("first_visit", "strategies", "combinations", "papers", "glossary")
+}
 # What is asked of every strategy, and of the pages and files that a new one changes.
 ASKED = (
     "tests/test_contract.py",

@@ -37,8 +37,8 @@ def add(commands: Commands) -> None:
     """Add the command ``docs``."""
     command = commands.add_parser(
         "docs",
-        help="generate docs/strategies.md, docs/papers.md, docs/settings.md, docs/first_visit.md and"
-        " part of the glossary",
+        help="generate docs/strategies.md, docs/combinations.md, docs/papers.md, docs/settings.md,"
+        " docs/first_visit.md and part of the glossary",
     )
     command.add_argument(
         "--check",
@@ -57,11 +57,13 @@ def generate_pages(root: Path = ROOT) -> dict[str, str]:
     Raises:
         EngineError: docs/glossary.md is missing.
     """
+    from engine.cli.combination_page import combinations_page
     from engine.cli.paper_page import papers_page
     from engine.cli.settings_page import settings_page
     from engine.cli.strategy_page import strategies_page
 
     makers: dict[str, Callable[[Path], str]] = {
+        "combinations.md": combinations_page,
         "first_visit.md": first_visit_page,
         "glossary.md": glossary_page,
         "papers.md": papers_page,

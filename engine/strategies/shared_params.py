@@ -175,8 +175,10 @@ class NextTokenParams(PenaltyParams, LengthParams):
         if least is not None and budget is not None and least > budget:
             most = Message("it must be at most thinking_token_budget = {n}", n=budget)
             raise ParameterError("min_thinking_tokens", least, most)
-        for name in SWITCHES:
-            if getattr(self, name) is not None and self.structured_outputs is not None:
-                # The grammar is that of the whole text, and a thought is part of it.
-                why = "structured_outputs is on, which allows no text but its own"
+        # These are rules for the whole text, and a thought is part of it.
+        rules = ("structured_outputs", "prefix_allowed_tokens_fn")
+        rule = next((name for name in rules if getattr(self, name) is not None), None)
+        for name in SWITCHES if rule else ():
+            if getattr(self, name) is not None:
+                why = Message("{rule} is on, which allows no text but its own", rule=rule)
                 raise ParameterError(name, getattr(self, name), why)

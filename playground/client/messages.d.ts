@@ -159,6 +159,10 @@ export interface Header {
    * By output: what the grammar did at every token.
    */
   grammar?: import("../../visualizers/shared/trace.js").GrammarText[];
+  /**
+   * By output: its thinking sections; null without any.
+   */
+  thinking?: import("../../visualizers/shared/trace.js").Thinking | null;
   media?: import("../../visualizers/shared/trace.js").MediaInfo[];
   /**
    * The server that decoded the run elsewhere.
@@ -222,6 +226,10 @@ export interface Rest {
    * By output: what the grammar did at every token.
    */
   grammar?: import("../../visualizers/shared/trace.js").GrammarText[];
+  /**
+   * By output: its thinking sections; null without any.
+   */
+  thinking?: import("../../visualizers/shared/trace.js").Thinking | null;
   served?: import("../../visualizers/shared/trace.js").ServedInfo;
   /**
    * This and the next only of a server's run, whose whole answer tells them.

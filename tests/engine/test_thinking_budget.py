@@ -178,6 +178,10 @@ def test_a_run_without_a_budget_records_the_section_that_its_prompt_begins():
             {"thinking_token_budget": 3, "structured_outputs": {"choice": ["a"]}},
             "structured_outputs is on",
         ),
+        (
+            {"min_thinking_tokens": 3, "prefix_allowed_tokens_fn": [[5, 6]]},
+            "prefix_allowed_tokens_fn is on",
+        ),
         ({"thinking_token_budget": -1}, "thinking_token_budget = -1"),
         ({"thinking_token_budget": 3, "reasoning_budget_message": "a </think>"}, "</think>"),
     ],

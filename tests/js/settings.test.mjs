@@ -72,6 +72,12 @@ test("a form says what it has otherwise than a run, the first three by name", ()
     changesSentence(describeDifferences(RUN, all)),
     /Seed 0 → 7 and 2 more\. Press Run to see it\.$/,
   );
+  // A model behind an address is named without it; there may be no name yet.
+  for (const [model, title] of [
+    ["endpoint:http://127.0.0.1:8080/v1#small", "small"],
+    ["endpoint:#", "An address…"],
+  ])
+    assert.deepEqual(describeDifferences(RUN, { ...asked(), model }), [`Model Model M → ${title}`]);
   // A branch has no prompt of its own.
   assert.deepEqual(
     describeDifferences({ ...RUN, prompt: null }, { ...asked(), prompt: "Twice" }),

@@ -178,7 +178,7 @@ def plan_map(
         choices = Message("it must be one of {choices}", choices=", ".join(DIALS))
         raise ParameterError("dial", dial, choices)
     checked = parse_models(check_request(request))
-    _refuse_settings(checked)
+    refuse_settings(checked)
     reason = unproven_reason(dial, checked.config)
     ticks = read_ticks(dial, low, high, stops, proven=not reason)
     run = prepare(checked, load)
@@ -189,7 +189,7 @@ def plan_map(
     return DialPlan(run, dial, values[0], values[-1], ticks, reason)
 
 
-def _refuse_settings(checked: CheckedRequest) -> None:
+def refuse_settings(checked: CheckedRequest) -> None:
     """Refuse what a map cannot follow.
 
     Raises:

@@ -3,6 +3,7 @@ import { diffSpeechSettings, listSpeechSettings } from "../../../visualizers/sha
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { findStrategy, getDeclaration } from "../shell/spec.mjs";
 import { chatKey } from "./chat_field.mjs";
+import { withoutAddress } from "./model_address.mjs";
 
 /** @typedef {import("../shell/spec.mjs").Param} Param */
 
@@ -107,7 +108,8 @@ export const dialLabel = ({ plain_label, label }) => plain_label ?? label;
 const modelTitle = (name) =>
   getDeclaration()
     .models.find((m) => m.name === name)
-    ?.title.split(" · ")[0] ?? name;
+    ?.title.split(" · ")[0] ??
+  (withoutAddress(name) || tr("An address…"));
 
 /**
  * List how the controls differ from the form that made a run, each in a few words.
