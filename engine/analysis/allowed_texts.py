@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
 from engine.run.stop_criterion import time_limit_error
 from engine.settings import SETTINGS
+from engine.timing_noise import work_time
 
 MAX_TEXTS = 200
 BRANCH_REFUSED = "The texts of a branch cannot be listed. Ask about the run it continues."
@@ -217,13 +217,13 @@ class _Reader:
 
     def _read(self) -> _Reader:
         open_ones, read = [_Beginning((), 0.0, 0.0)], 0
-        until = time.perf_counter() + SETTINGS.max_runtime_s
+        until = work_time() + SETTINGS.max_runtime_s
         best: tuple[int, ...] | None = ()
         while open_ones:
             read += len(open_ones)
             if self.cancelled.is_set():
                 raise Cancelled
-            if time.perf_counter() > until:
+            if work_time() > until:
                 raise time_limit_error(SETTINGS.max_runtime_s)
             cached = len(open_ones) * self.passes.ids.shape[1]
             if read > _MAX_BEGINNINGS or cached > _MAX_CACHED:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from engine.run.request import DecodeRequest
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
 from engine.run.stop_criterion import time_limit_error
 from engine.settings import SETTINGS
+from engine.timing_noise import work_time
 
 DRAWS = 1000
 MIN_DRAWS, MAX_DRAWS = 100, 4000
@@ -197,14 +197,14 @@ class _Drawer:
             return self._draw(count)
 
     def _draw(self, count: int) -> int:
-        began = time.perf_counter()
+        began = work_time()
         forward, _, ids = capture_loop(self.run, self.run.config)
         passes = BatchedPasses(forward, ids, 0.0)
         open_ones, widest = [_Beginning((), 0.0, count)], 1
         for _ in range(self.run.config.max_new_tokens):
             if self.cancelled.is_set():
                 raise Cancelled
-            if self.seconds + time.perf_counter() - began > SETTINGS.max_runtime_s:
+            if self.seconds + work_time() - began > SETTINGS.max_runtime_s:
                 raise time_limit_error(SETTINGS.max_runtime_s)
             logprobs = passes.read().double().cpu().log_softmax(-1)
             following = [
@@ -218,7 +218,7 @@ class _Drawer:
             open_ones = [more for _, more in following]
             widest = max(widest, len(open_ones))
         self.rows += passes.rows
-        self.seconds += time.perf_counter() - began
+        self.seconds += work_time() - began
         return widest
 
     def _continue(self, one: _Beginning, logprobs: torch.Tensor) -> list[_Beginning]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +18,9 @@ _GIVE_WAY: ContextVar[Callable[[], None] | None] = ContextVar("give_way", defaul
 def pause_between_layers(
     *models: object, give_way: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Give way between the layers of every pass that this thread makes until the block ends.
+    """Give way between the layers of every pass made for the surrounding work until the block ends.
+
+    The work may make passes in another thread, if that has a copy of this thread's context.
 
     Only on the processor: a pass on a GPU is short, and a captured graph must not be interrupted.
 
@@ -32,12 +33,12 @@ def pause_between_layers(
     if give_way is None:
         yield
         return
-    own, checked_at = threading.get_ident(), time.perf_counter()
+    checked_at = time.perf_counter()
 
     def check(*_: object) -> None:
         nonlocal checked_at
-        # The modules are shared: another thread's pass asks for itself.
-        if threading.get_ident() == own and time.perf_counter() - checked_at >= _CHECK_S:
+        # The modules are shared: a pass for other work asks for itself.
+        if _GIVE_WAY.get() == give_way and time.perf_counter() - checked_at >= _CHECK_S:
             give_way()
             checked_at = time.perf_counter()
 

@@ -10,9 +10,13 @@ from engine import (
     DecodeRequest,
     decode_prompts,
     load,
+    map_dial,
+    map_two_dials,
     read_plan,
     run_table,
 )
+from engine.analysis.allowed_texts import list_allowed_texts
+from engine.analysis.grammar_draws import estimate_allowed_texts
 from engine.analysis.many_draws import draw_many
 from engine.run import pass_pauses, turn_taking
 from engine.settings import SETTINGS
@@ -25,14 +29,18 @@ from tests.helpers.runs import decode_as, finished, trace_of_run
 from tests.helpers.visitors import FIRST, SECOND, asking_as
 
 _PROMPTS = ["The dog", "Once upon a time, there was a little", "A cat", "Her mother"]
+_MANY_PASSES = ("dial map", "map of two dials", "texts of a grammar", "draws of a grammar")
+"""Their passes are made in another thread than the turn's, and a step may have several."""
 _DIVERSE = {"num_beams": 16, "num_beam_groups": 16, "diversity_penalty": 0.5}
 
 
 @pytest.fixture(autouse=True)
-def _turns_of_one_step(monkeypatch):
-    """Let a turn be over after every step, so that no order depends on the clock; not inside a pass."""
+def _turns_of_one_step(monkeypatch, request):
+    """Let a turn be over after every step, so that no order depends on the clock."""
     monkeypatch.setattr(turn_taking, "TURN_S", 0.0)
-    monkeypatch.setattr(pass_pauses, "_CHECK_S", float("inf"))
+    # These give way inside a pass; of others it is seen that they do so after a step.
+    inside = request.node.callspec.params["name"] in _MANY_PASSES
+    monkeypatch.setattr(pass_pauses, "_CHECK_S", 0.0 if inside else float("inf"))
 
 
 def _request(strategy, tokens=12, **params):
@@ -50,6 +58,11 @@ def _plan(strategy, **params):
     return lambda: list(run_table(read_plan(plan)))
 
 
+def _map(asked=map_dial):
+    return lambda: list(asked(_request("sampling", 6), "temperature", 0.5, 1.5))
+
+
+_GRAMMAR = _request("greedy", structured_outputs={"regex": " [ab]{1,5}"})
 LONG = {
     "16 beams": _run("beam_search", num_beams=16),
     "diverse beams": _run("diverse_beam_search", **_DIVERSE),
@@ -59,12 +72,16 @@ LONG = {
     "many draws": lambda: list(draw_many(_request("sampling", 4), 300)),
     "prompts that share passes": lambda: decode_prompts(_request("sampling"), _PROMPTS),
     "prompts one by one": lambda: decode_prompts(_request("beam_search", 6), _PROMPTS),
+    "dial map": _map(),
+    "map of two dials": _map(map_two_dials),
+    "texts of a grammar": lambda: list_allowed_texts(_GRAMMAR),
+    "draws of a grammar": lambda: estimate_allowed_texts(_GRAMMAR, 100),
     "table": _plan("sampling"),
     "table of searches": _plan("beam_search", num_beams=8),
     "layers": _run("dola"),
     "drafting": _run("prompt_lookup"),
 }
-BY_DAY = ("diverse beams", "contrastive with a large top_k", "table")
+BY_DAY = ("diverse beams", "contrastive with a large top_k", "dial map", "table")
 
 
 @pytest.mark.parametrize("name", [*BY_DAY, *mark_nightly(n for n in LONG if n not in BY_DAY)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -44,6 +43,7 @@ from engine.run.stop_criterion import time_limit_error
 from engine.settings import SETTINGS
 from engine.statistics.text_divergence import common_prefix_length
 from engine.strategies.sampling import SamplingConfig
+from engine.timing_noise import work_time
 from engine.trace.dial_map import DialInterval, DialMap
 
 MAX_TOKENS = 64
@@ -151,12 +151,17 @@ def advance_mapper(
         kind = ("dial", loaded.name)
         line = wait_for_turn(mapper.cancelled, loaded, tell=tell, kind=kind, size=size)
         with pin_models(loaded), line:
-            began = time.perf_counter()
-            run_in_thread(mapper.advance)
-            seconds += time.perf_counter() - began
+            seconds += run_in_thread(partial(_advance, mapper))
         if seconds > SETTINGS.max_runtime_s:
             raise time_limit_error(SETTINGS.max_runtime_s)
         yield seconds
+
+
+def _advance(mapper: Mapper) -> float:
+    """Advance a map by a step; return its seconds without the pauses in which others computed."""
+    began = work_time()
+    mapper.advance()
+    return work_time() - began
 
 
 def plan_map(
