@@ -38,7 +38,7 @@ RUNS = (
     ("dola", {"do_sample": True, "num_return_sequences": 2}),
     ("dola", {"dola_layers": [2], "repetition_penalty": 1.2}),
 )
-SEEDS = (0, 1, 2, 3, 4, 5, 6, 7)
+SEEDS = (0, 1, 2, 3, 4, 5, 26, 7)
 """Of the random settings for each run: some of them change a late step."""
 FEW, MANY = 8, 25
 

@@ -15,7 +15,7 @@ from engine.analysis import examples, gallery
 from engine.errors import TraceError
 from engine.sources.catalogue import CATALOGUE, CatalogueEntry
 from engine.strategies import STRATEGIES
-from engine.strategies.chat_presets import CHAT_MODEL
+from engine.strategies.chat_presets import CHAT_MODEL, CHAT_PRESETS
 from engine.trace import json_io
 from playground.app import page_head, preload_head
 from playground.forms.links import preset_form
@@ -67,8 +67,9 @@ def test_a_recorded_conversation_opens_with_its_form_where_its_model_is_not(monk
     for entry in gallery.list_entries():
         if entry.model is not None:
             found = recorded_runs.recorded_run(entry.name)
-            [said] = found["form"]["messages"]
-            assert (said["role"], found["form"]["model"]) == ("user", CHAT_MODEL)
+            [talk] = [t for t in CHAT_PRESETS[entry.strategy] if t.name == entry.preset]
+            assert found["form"]["messages"] == talk.messages
+            assert found["form"]["model"] == CHAT_MODEL
             assert CATALOGUE[CHAT_MODEL].title in found["title"]
 
 
