@@ -28,10 +28,9 @@ from engine.one_shot_thread import run_in_thread
 from engine.run.generation import (
     generate_inputs,
     generation_config,
-    grammar_processors,
     processors_argument,
     stop_criteria,
-    thinking_processors,
+    text_processors,
 )
 from engine.run.preparation import (
     ModelLoader,
@@ -176,8 +175,7 @@ def _draw_batch(
         return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
 
     select = strategy.generate_kwargs(config)
-    arguments = (config, loaded, ids, checked.request.parent)
-    own = [*grammar_processors(*arguments), *thinking_processors(*arguments)]
+    own = text_processors(config, loaded, ids, checked.request.parent)
     rules = build_rules(checked, config, loaded, ids, own)
     loaded.forget_passes()
     with ModelCall(GENERATE, loaded.name):

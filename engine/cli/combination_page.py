@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -53,32 +54,43 @@ def combinations_page(root: Path) -> str:
     return "\n".join([_HEAD, *(_format_table(*table) for table in tables)])
 
 
-def find_refusal(strategy: str, params: Mapping[str, Any]) -> str:
-    """Return why a strategy refuses parameters or ignores them; empty if they work.
+@cache
+def find_refusal(strategy: str, *names: str) -> str:
+    """Return why a strategy refuses settings or ignores them; empty if they work.
 
     Args:
         strategy: of STRATEGIES.
-        params: parameter -> value.
+        names: of SETTINGS.
     """
     try:
-        checked = _check(strategy, params)
+        checked = _check(strategy, *names)
     except ParameterError as error:
         return str(error.allowed)
     return next((str(note) for note in checked.notes if _NO_EFFECT in note), "")
 
 
-def _check(strategy: str, params: Mapping[str, Any]) -> CheckedRequest:
+def params_with(strategy: str, *names: str) -> dict[str, Any]:
+    """Return the parameters with which a strategy is asked about settings.
+
+    Args:
+        strategy: of STRATEGIES.
+        names: of SETTINGS.
+    """
     draws = {"do_sample": True} if "do_sample" in params_of(STRATEGIES[strategy].config) else {}
     method = {"method": "next_token"} if strategy == "custom" else {}
-    given = {**draws, **method, **params}
-    return check_request(DecodeRequest(strategy, prompt="A", params=given))
+    return {**draws, **method, **{name: SETTINGS[name] for name in names}}
+
+
+def _check(strategy: str, *names: str) -> CheckedRequest:
+    params = params_with(strategy, *names)
+    return check_request(DecodeRequest(strategy, prompt="A", params=params))
 
 
 def _strategy_rows() -> Iterator[tuple[str, ...]]:
-    for name, value in SETTINGS.items():
+    for name in SETTINGS:
         found: dict[str, list[str]] = {}
         for strategy in STRATEGIES:
-            why = find_refusal(strategy, {name: value})
+            why = find_refusal(strategy, name)
             if _NO_EFFECT in why:
                 why = f"it has no effect: {why.partition(': ')[2].rstrip('.')}"
             if _NO_PARAMETER in why:
@@ -93,18 +105,18 @@ def _pair_rows() -> Iterator[tuple[str, ...]]:
         reasons = {
             why
             for strategy in STRATEGIES
-            if not any(find_refusal(strategy, {name: SETTINGS[name]}) for name in pair)
-            and (why := find_refusal(strategy, {name: SETTINGS[name] for name in pair}))
+            if not any(find_refusal(strategy, name) for name in pair)
+            and (why := find_refusal(strategy, *pair))
         }
         yield from ((f"`{pair[0]}`", f"`{pair[1]}`", why) for why in sorted(reasons))
 
 
 def _dial_map_rows() -> Iterator[tuple[str, ...]]:
-    for name, value in SETTINGS.items():
-        if find_refusal("sampling", {name: value}):
+    for name in SETTINGS:
+        if find_refusal("sampling", name):
             continue
         try:
-            refuse_settings(_check("sampling", {name: value}))
+            refuse_settings(_check("sampling", name))
         except ParameterError as error:
             yield f"`{name}`", str(error.allowed)
 

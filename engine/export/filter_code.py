@@ -9,18 +9,12 @@ from engine.export.grammar_code import grammar_calls, grammar_sources
 from engine.export.plan import Plan
 from engine.export.thinking_code import thinking_calls, thinking_sources
 from engine.processors.filter import Filter
-from engine.processors.thinking_budget import limits_thinking
 from engine.run.generation import filter_class, own_filters
 
 
 def _filters(plan: Plan) -> list[tuple[Filter, tuple[Any, ...]]]:
     select = plan.strategy.generate_kwargs(plan.config)
     return own_filters(plan.config, select, plan.trace.eos_token_ids)
-
-
-def reads_texts(plan: Plan) -> bool:
-    """Return whether a filter of the run reads texts, so that its code needs the tokenizer."""
-    return plan.config.structured_outputs is not None or limits_thinking(plan.config)
 
 
 def filter_sources(plan: Plan) -> str:

@@ -7,7 +7,7 @@ from textwrap import indent
 from typing import Any
 
 from engine.errors import ExportError
-from engine.export.filter_code import filter_imports, filter_sources, reads_texts
+from engine.export.filter_code import filter_imports, filter_sources
 from engine.export.plan import ConfigObject, Plan
 from engine.export.script import (
     EXACT_RUN_HEADING,
@@ -22,6 +22,7 @@ from engine.export.short_script import (
     is_from_chat_template,
     prompt_options,
 )
+from engine.run.generation import reads_texts
 
 TITLE = "The run as a pipeline"
 _SHORT_DOCSTRING = '"""The run as a pipeline; nothing below needs it."""'
@@ -133,7 +134,7 @@ def short_pipeline_code(plan: Plan) -> str | None:
     config = plan.config
     if plan.trace.messages is not None:
         return None
-    if config.prefix_allowed_tokens_fn is not None or reads_texts(plan):
+    if config.prefix_allowed_tokens_fn is not None or reads_texts(plan.config):
         return None
     if plan.own and config.stop_strings:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from textwrap import indent
 
-from engine.export.filter_code import filter_arguments, filter_imports, filter_sources, reads_texts
+from engine.export.filter_code import filter_arguments, filter_imports, filter_sources
 from engine.export.folder import folder_files, folder_sha256
 from engine.export.media_code import media_constants, media_imports, model_input_lines
 from engine.export.plan import ConfigObject, Plan, ScriptModel
@@ -25,6 +25,7 @@ from engine.export.weights_code import (
 )
 from engine.loops import prefix_constraint
 from engine.models.readers.families import BLIP, WHISPER
+from engine.run.generation import reads_texts
 from engine.sources.installable import fetch_command
 
 SHORT_DOCSTRING = '"""The run in plain generate(); nothing below needs it."""'
@@ -196,7 +197,9 @@ def _cache_code(plan: Plan) -> str:
 def _has_tokenizer(plan: Plan) -> bool:
     """Return whether the run's model had a tokenizer; a text prompt or messages imply one."""
     text = plan.trace.prompt is not None or plan.trace.messages is not None
-    return text or plan.needs_tokenizers or bool(plan.config.stop_strings) or reads_texts(plan)
+    return (
+        text or plan.needs_tokenizers or bool(plan.config.stop_strings) or reads_texts(plan.config)
+    )
 
 
 def _config_class_names(plan: Plan) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.export.filter_code import filter_arguments, filter_imports, filter_sources, reads_texts
+from engine.export.filter_code import filter_arguments, filter_imports, filter_sources
 from engine.export.media_code import media_imports, short_input_lines
 from engine.export.plan import ConfigObject, Plan, ScriptModel
 from engine.export.weights_code import (
@@ -10,6 +10,7 @@ from engine.export.weights_code import (
     is_moved_to_device,
     quantization_imports,
 )
+from engine.run.generation import reads_texts
 from engine.run.media_request import SPEECH_FIELDS
 from engine.trace.records import Trace
 
@@ -36,7 +37,7 @@ def short_code(plan: Plan, *, streams: bool = False) -> str | None:
     """
     config = plan.config
     # A function or a grammar cannot be a plain line, nor can a tokenizer that an exported loop needs.
-    if config.prefix_allowed_tokens_fn is not None or reads_texts(plan):
+    if config.prefix_allowed_tokens_fn is not None or reads_texts(plan.config):
         return None
     if plan.has_folder and config.stop_strings:
         return None

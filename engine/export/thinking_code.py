@@ -8,6 +8,7 @@ from engine.export.plan import Plan
 from engine.processors.thinking_budget import ThinkingBudgetLogitsProcessor, limits_thinking
 
 _HEAD = """\
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any"""
 

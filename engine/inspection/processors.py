@@ -27,13 +27,13 @@ from engine.models.meta_model import CONSTRUCTION_LOCK
 from engine.models.model_types import Model, Processors
 from engine.models.readers import AUDIO
 from engine.processors import FILTERS
-from engine.processors.thinking_budget import limits_thinking
 from engine.run.generation import (
     generate_inputs,
     generation_config,
     grammar_processors,
     processors_argument,
-    thinking_processors,
+    reads_texts,
+    text_processors,
 )
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model
 from engine.strategies.base import Context
@@ -163,21 +163,15 @@ def _own_rules(run: CachedRun, config: Any) -> list[Any]:
     Raises:
         EngineError: the model, whose tokenizer it needs, is not in memory.
     """
-    if not _reads_texts(config):
+    if not reads_texts(config):
         return []
     header = run.header
-    arguments = (config, _tokenizing_model(run), header.prompt_ids, header.parent)
-    return [*grammar_processors(*arguments), *thinking_processors(*arguments)]
-
-
-def _reads_texts(config: Any) -> bool:
-    """Return whether a config has a filter that reads the text, not only its ids."""
-    return config.structured_outputs is not None or limits_thinking(config)
+    return text_processors(config, _tokenizing_model(run), header.prompt_ids, header.parent)
 
 
 def _reading_model(run: CachedRun, config: Any) -> LoadedModel:
     """Return a model that can read the texts of a config; a stub where there are none."""
-    if _reads_texts(config):
+    if reads_texts(config):
         return _tokenizing_model(run)
     # The marks of DRY are texts until a run has begun.
     named = config.dry_multiplier and config.dry_sequence_breakers is None

@@ -4,6 +4,7 @@
 # torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,11 +63,12 @@ class ThinkingBudgetLogitsProcessor:
         """Return (rows, vocab) scores: only the forced token is left, or no token that ends the section."""
         scores = scores.clone()
         for row, ids in enumerate(input_ids.tolist()):
-            token = self.find_forced(ids)
+            opened = self._find_open(ids)
+            token = self._forced_after(ids, opened)
             if token is not None:
                 scores[row] = -float("inf")
                 scores[row, token] = 0
-            elif self.is_held(ids):
+            elif opened is not None and len(ids) - opened < self.minimum:
                 scores[row, self.find_closing(ids, scores.shape[-1])] = -float("inf")
         return scores
 
@@ -96,8 +98,7 @@ class ThinkingBudgetLogitsProcessor:
             closed = text.find(end, inside)
             at = closed + len(end) if closed >= 0 else len(text)
             # A token that holds the last character of a mark belongs to the mark.
-            opened = next(i for i, place in enumerate(places) if place >= inside)
-            after = next(i for i, place in enumerate(places) if place >= at)
+            opened, after = bisect_left(places, inside), bisect_left(places, at)
             if first + after > self.start or closed < 0:
                 found.append((max(first + opened, self.start), first + after, closed >= 0))
             if closed < 0:
@@ -119,16 +120,7 @@ class ThinkingBudgetLogitsProcessor:
 
     def find_forced(self, ids: Sequence[int]) -> int | None:
         """Return the id that must come next, None if the model may choose."""
-        opened = self._find_open(ids)
-        cut = None if opened is None else self.find_cut(ids, opened)
-        if cut is None or len(ids) - cut >= len(self.forced):
-            return None
-        return self.forced[len(ids) - cut]
-
-    def is_held(self, ids: Sequence[int]) -> bool:
-        """Return whether the section is open and too short to end."""
-        opened = self._find_open(ids) if self.minimum else None
-        return opened is not None and len(ids) - opened < self.minimum
+        return self._forced_after(ids, self._find_open(ids))
 
     def find_closing(self, ids: Sequence[int], vocab_size: int) -> list[int]:
         """Return the ids that would complete the end mark."""
@@ -145,6 +137,12 @@ class ThinkingBudgetLogitsProcessor:
     def _find_open(self, ids: Sequence[int]) -> int | None:
         opened = [first for first, _, closed in self.find_sections(ids) if not closed]
         return opened[-1] if opened else None
+
+    def _forced_after(self, ids: Sequence[int], opened: int | None) -> int | None:
+        cut = None if opened is None else self.find_cut(ids, opened)
+        if cut is None or len(ids) - cut >= len(self.forced):
+            return None
+        return self.forced[len(ids) - cut]
 
     def _tokens_with(self, known: int, vocab_size: int) -> list[int]:
         """Return the ids that complete the end mark after its first ``known`` characters."""
@@ -170,7 +168,7 @@ def explain(case: RemovalCase) -> Removal:
     forced = case.processor.find_forced(case.text)
     if forced is None:
         why = Message(
-            "The thinking section may end after {n} tokens, and {name} would end it.",
+            "The thinking section may end only after {n} tokens, and {name} would end it.",
             n=case.processor.minimum,
             name=quote_token(case.piece(case.token_id)),
         )
@@ -213,7 +211,7 @@ FILTER = Filter(
         ),
         "min_thinking_tokens": param(
             Integer(
-                label="Least thinking",
+                label="Minimum thinking",
                 group="length",
                 optional=True,
                 minimum=1,

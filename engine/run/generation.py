@@ -17,6 +17,7 @@ from engine.messages import Message
 from engine.models.structured_outputs import make_grammar_processor
 from engine.processors import FILTERS, PENALTIES, SAMPLING
 from engine.processors.filter import Filter
+from engine.processors.thinking_budget import limits_thinking
 from engine.strategies.shared_params import NextTokenParams
 
 if TYPE_CHECKING:
@@ -185,6 +186,22 @@ def thinking_processors(
     written = 0 if parent is None else parent.written
     found = make_thinking_processor(config, loaded, prompt_ids, written)
     return [] if found is None else [found]
+
+
+def reads_texts(config: NextTokenParams) -> bool:
+    """Return whether a config has a filter that reads the text of tokens, so that it needs a tokenizer."""
+    return config.structured_outputs is not None or limits_thinking(config)
+
+
+def text_processors(
+    config: NextTokenParams,
+    loaded: LoadedModel,
+    prompt_ids: Sequence[int],
+    parent: Parent | None = None,
+) -> list[Any]:
+    """Return the processors of the filters that read texts; arguments and errors as for each of them."""
+    arguments = (config, loaded, prompt_ids, parent)
+    return [*grammar_processors(*arguments), *thinking_processors(*arguments)]
 
 
 def processors_argument(

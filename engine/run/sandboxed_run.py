@@ -25,6 +25,7 @@ from engine.run.generation import (
     generate_inputs,
     generation_values,
     own_filters,
+    reads_texts,
     stop_criteria,
 )
 from engine.run.preparation import Prepared
@@ -256,8 +257,7 @@ def _format_function_error(function: object, error: Exception) -> str:
 
 def _needs_tokenizer(run: Prepared) -> bool:
     """Return whether a setting is compared with the text, not only with ids."""
-    config = run.config
-    return bool(config.stop_strings or run.thinking) or config.structured_outputs is not None
+    return bool(run.config.stop_strings) or reads_texts(run.config)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.loops.thinking import find_thinking_marks
+from engine.loops.thinking import make_thinking_reader
 from engine.processors.thinking_budget import ThinkingBudgetLogitsProcessor
 from engine.trace.thinking_records import Thinking, ThinkingSection
 
@@ -20,29 +20,16 @@ def record_thinking(run: Prepared, texts: Sequence[Sequence[int]]) -> Thinking |
         run: the prepared run.
         texts: new ids of every output.
     """
-    reader = next(iter(run.thinking), None) or _make_reader(run)
+    target, prompt = run.target, run.prompt_ids
+    written = len(run.continued_ids)
+    reader = next(iter(run.thinking), None) or make_thinking_reader(target, prompt, written)
     if reader is None:
         return None
-    found = tuple(_record_text(reader, _ids_before(run), ids) for ids in texts)
+    # A decoder of its own begins with one token, whichever it is.
+    before = [0] if target.is_encoder_decoder else prompt
+    found = tuple(_record_text(reader, before, ids) for ids in texts)
     asked = run.thinking or any(found)
     return Thinking(*reader.marks, found, reader.forced) if asked else None
-
-
-def _ids_before(run: Prepared) -> list[int]:
-    """Return the ids before a text, as a processor sees them."""
-    # Its decoder begins with one token, whichever it is.
-    return [0] if run.target.is_encoder_decoder else list(run.prompt_ids)
-
-
-def _make_reader(run: Prepared) -> ThinkingBudgetLogitsProcessor | None:
-    """Return what finds the sections of a run without a budget; None if its model has none."""
-    tokenizer = run.target.tokenizer
-    prompt = () if run.target.is_encoder_decoder else run.prompt_ids
-    marks = None if tokenizer is None else find_thinking_marks(tokenizer, prompt)
-    if marks is None:
-        return None
-    start = len(_ids_before(run)) - len(run.continued_ids)
-    return ThinkingBudgetLogitsProcessor(tokenizer, marks, start)
 
 
 def _record_text(

@@ -8,28 +8,28 @@ from itertools import combinations
 import pytest
 
 from engine import DecodeRequest
-from engine.cli.combination_page import SETTINGS, find_refusal
+from engine.cli.combination_page import SETTINGS, find_refusal, params_with
 from engine.errors import DecodeError
 from engine.strategies import STRATEGIES
 from tests.helpers.runs import finished
 from tests.helpers.strategies import NEXT_TOKEN
 
+DRAFTS = {"universal_assisted": "foreign-draft", "speculative": "storyteller-draft"}
 REQUIREMENTS = {"structured_outputs", "prefix_allowed_tokens_fn", "force_words_ids"}
 """With the values of the tables, few texts meet two of them, and a run says so."""
 
 
 def ask(strategy, *names):
-    params = {"max_new_tokens": 3, **{name: SETTINGS[name] for name in names}}
-    return DecodeRequest(strategy, prompt="A fox. <think>", params=params, seed=1)
+    params = {"max_new_tokens": 3, **params_with(strategy, *names)}
+    assistant = DRAFTS.get(strategy)
+    return DecodeRequest(
+        strategy, prompt="A fox. <think>", params=params, assistant=assistant, seed=1
+    )
 
 
 def pairs_of(strategy):
-    allowed = [name for name in SETTINGS if not find_refusal(strategy, {name: SETTINGS[name]})]
-    return [
-        pair
-        for pair in combinations(allowed, 2)
-        if not find_refusal(strategy, {name: SETTINGS[name] for name in pair})
-    ]
+    allowed = [name for name in SETTINGS if not find_refusal(strategy, name)]
+    return [pair for pair in combinations(allowed, 2) if not find_refusal(strategy, *pair)]
 
 
 @pytest.mark.parametrize("strategy", ["sampling", "beam_search"])
@@ -44,19 +44,12 @@ def test_two_settings_that_no_table_lists_make_a_run(strategy):
 @pytest.mark.nightly
 @pytest.mark.parametrize("strategy", NEXT_TOKEN)
 def test_every_setting_that_no_table_lists_makes_a_run(strategy):
-    own = {"universal_assisted": "foreign-draft", "speculative": "storyteller-draft"}
     for name in SETTINGS:
-        if find_refusal(strategy, {name: SETTINGS[name]}):
-            continue
-        request = ask(strategy, name)
-        params = {**request.params, **({"method": "next_token"} if strategy == "custom" else {})}
-        run = DecodeRequest(
-            strategy, prompt=request.prompt, params=params, assistant=own.get(strategy), seed=1
-        )
-        assert finished(run).outputs
+        if not find_refusal(strategy, name):
+            assert finished(ask(strategy, name)).outputs
 
 
 def test_a_strategy_without_a_parameter_refuses_it():
-    assert "no such parameter" in find_refusal("greedy", {"force_words_ids": [[5]]})
-    assert not find_refusal("beam_search", {"force_words_ids": [[5]]})
+    assert "no such parameter" in find_refusal("greedy", "force_words_ids")
+    assert not find_refusal("beam_search", "force_words_ids")
     assert {*STRATEGIES} > {*NEXT_TOKEN}

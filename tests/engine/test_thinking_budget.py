@@ -61,18 +61,21 @@ def test_every_strategy_closes_the_section_at_its_budget(strategy):
 @pytest.mark.parametrize("strategy", ["greedy", "sampling"])
 def test_a_run_equals_generate_with_the_same_processor(strategy):
     loaded = load("storyteller")
-    trace = finished(ask(strategy, **BUDGET, min_thinking_tokens=2))
-    ids = list(trace.prompt_ids)
-    processor = ThinkingBudgetLogitsProcessor(
-        loaded.tokenizer, MARKS, len(ids), trace.thinking.forced, 6, 2
+    mode = {"top_k": 0} if strategy == "sampling" else {}
+    trace = finished(ask(strategy, **BUDGET, **mode, min_thinking_tokens=2))
+    ids, forced = list(trace.prompt_ids), trace.thinking.forced
+    processor = ThinkingBudgetLogitsProcessor(loaded.tokenizer, MARKS, len(ids), forced, 6, 2)
+    expected = native(
+        loaded,
+        ids,
+        seed=1,
+        do_sample=strategy == "sampling",
+        top_k=0,
+        max_new_tokens=30,
+        logits_processor=LogitsProcessorList([processor]),
     )
-    mode = {"do_sample": strategy == "sampling", "top_k": 0, "max_new_tokens": 30}
-    given = LogitsProcessorList([processor])
-    expected = native(loaded, ids, seed=1, **mode, logits_processor=given)
-    if strategy == "greedy":
-        assert [list(output.token_ids) for output in trace.outputs] == expected
-    forced = list(trace.thinking.forced)
-    assert expected[0][6 : 6 + len(forced)] == forced
+    assert [list(output.token_ids) for output in trace.outputs] == expected
+    assert tuple(expected[0][6 : 6 + len(forced)]) == forced
 
 
 def read(ids_before, ids, budget=None, minimum=0, tokenizer=None):
@@ -142,17 +145,16 @@ def test_a_section_that_is_too_short_cannot_end_in_any_spelling(n):
 
 
 def test_a_minimum_holds_a_section_open_that_would_end():
-    # A bias makes the model write the end mark at once.
-    bias = {"sequence_bias": [[[i], 50.0] for i in encode("</think>")]}
-    short = finished(ask(**bias, thinking_token_budget=20, max_new_tokens=24))
-    held = finished(ask(**bias, min_thinking_tokens=12, max_new_tokens=24))
-    lengths = [
-        section.end for trace in (short, held) for text in trace.thinking.texts for section in text
-    ]
-    assert min(lengths[1:], default=24) >= 12
+    # Biases of its beginnings make the model write the end mark at once.
+    end = encode("</think>")
+    bias = {"sequence_bias": [[end[:n], 60.0] for n in range(1, len(end) + 1)]}
+    [[short]] = finished(ask(**bias, max_new_tokens=24)).thinking.texts
+    assert short == ThinkingSection(0, len(end), closed=True)
+    [[held]] = finished(ask(**bias, min_thinking_tokens=12, max_new_tokens=24)).thinking.texts
+    assert held.end >= 12
 
 
-def test_nothing_but_the_budget_says_where_it_ends():
+def test_a_budget_of_zero_closes_the_section_at_once():
     trace = finished(ask(thinking_token_budget=0))
     assert trace.outputs[0].text.startswith("</think>")
     [[section]] = trace.thinking.texts
@@ -195,6 +197,9 @@ def test_what_cannot_be_is_refused_before_the_run(params, part):
 def test_a_model_without_a_section_is_refused():
     error = failed(ask(prompt="Once", thinking_token_budget=3))
     assert "has no thinking section, and the prompt begins none with <think>" in str(error)
+    # An encoder reads the prompt, so that a mark in it begins no section of the text.
+    error = failed(ask(model="storyfixer", thinking_token_budget=3))
+    assert str(error).endswith("storyfixer has no thinking section.")
 
 
 def test_marks_are_those_of_the_prompt_then_of_the_tokens_then_of_the_template():

@@ -42,6 +42,6 @@ export function createThinkingLegend(run) {
   const forced = sections.some((section) => section.forced !== null);
   return [
     el("span", { class: "dp-tok tx-thought" }, THOUGHT),
-    forced ? el("span", { class: "dp-tok tx-forced" }, FORCED) : null,
+    ...(forced ? [el("span", { class: "dp-tok tx-forced" }, FORCED)] : []),
   ];
 }

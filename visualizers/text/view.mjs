@@ -233,7 +233,7 @@ class TokenStrip {
       run,
       this.#rows.map(({ tokens }) => tokens),
     );
-    this.legend.append(...createThinkingLegend(run).filter((sample) => sample !== null));
+    this.legend.append(...createThinkingLegend(run));
     this.#describeWords(run);
   }
 
