@@ -8,7 +8,7 @@ globalThis.localStorage = {
   getItem: (key) => memory.get(key) ?? null,
   setItem: (key, value) => memory.set(key, value),
 };
-const { listPairs, loadVotes, saveVotes } = await import(
+const { createPrompt, listPairs, loadVotes, saveVotes } = await import(
   "../../playground/client/tabs/tune_votes.mjs"
 );
 
@@ -55,4 +55,23 @@ test("votes are kept by table, and only those of the latest ones", () => {
   assert.deepEqual(loadVotes("table-1"), []);
   memory.set("dp-tune-votes", "{");
   assert.deepEqual(loadVotes("table-11"), []);
+});
+
+test("a pair shows the prompt it answers; a conversation as one box for each message", () => {
+  const [text] = createPrompt({ label: "", prompt: "Once <b>", messages: null }).all().slice(-1);
+  assert.equal(text.textContent, "Once <b>");
+  const messages = [
+    { role: "system", content: "Be kind." },
+    { role: "user", content: "Who is there?" },
+  ];
+  const boxes = createPrompt({ label: "Who is there?", prompt: null, messages })
+    .all()
+    .filter((node) => node.attributes.class?.startsWith("tn-turn"));
+  assert.deepEqual(
+    boxes.map((box) => [box.attributes.class, box.textContent]),
+    [
+      ["tn-turn tn-system", "systemBe kind."],
+      ["tn-turn tn-user", "userWho is there?"],
+    ],
+  );
 });

@@ -21,6 +21,16 @@ export const createToken = ({ text, special }) =>
     : makeVisible(text);
 
 /**
+ * One box for each message of a chat, whose tokens are unknown.
+ * @param {{ role?: any, content?: any }[]} messages
+ */
+export const createMessages = (messages) =>
+  createTurns(
+    messages.map(({ content }) => ({ text: String(content ?? ""), special: false })),
+    messages.map(({ role }, i) => ({ role: String(role), start: i, end: i + 1 })),
+  );
+
+/**
  * One box for each turn of a chat prompt.
  * @param {Read[]} tokens
  * @param {Told[]} turns

@@ -1,7 +1,7 @@
 // The prompt before a text; of a chat, its turns.
 import { el } from "../shared/dom.mjs";
 import { makeVisible, tokensText, tokenText } from "../shared/text.mjs";
-import { createToken, createTurns } from "./chat_turns.mjs";
+import { createMessages, createToken, createTurns } from "./chat_turns.mjs";
 import { tokenKind } from "./words.mjs";
 
 /**
@@ -38,16 +38,6 @@ export function createPrompt(run) {
     added ? el("b", { class: "dp-added" }, after) : null,
   );
 }
-
-/**
- * The messages of a server's run, whose tokens are unknown.
- * @param {NonNullable<Run["messages"]>} messages
- */
-const createMessages = (messages) =>
-  createTurns(
-    messages.map(({ content }) => ({ text: String(content ?? ""), special: false })),
-    messages.map(({ role }, i) => ({ role: String(role), start: i, end: i + 1 })),
-  );
 
 /** @param {Run} run */
 const createChatPrompt = (run) => createTurns(toReadTokens(run, run.prompt_ids), run.prompt_turns);

@@ -123,6 +123,9 @@ class Table:
         if measure == VOTES:
             ranked = [row.setting for row in rows]
             leader = votes_text(self.votes, ranked, self.plan.names)
+            # A server that keeps no runs, or no longer has these, knows the votes alone.
+            if not self.results:
+                return leader
         else:
             leader = self._leader_text(measure, rows)
         return join_messages([leader, self._counter_text(measure, rows)])

@@ -72,9 +72,10 @@ export class TuneTable {
     this.#draw();
   }
 
-  /** Return the texts so far, and for each setting whether they depend on the seed. */
+  /** Return the prompts, the texts so far, and for each setting whether they depend on the seed. */
   get texts() {
     return {
+      prompts: this.#head?.prompts ?? [],
       cells: this.#cells.values(),
       random: this.#head?.settings.map(({ random }) => random) ?? [],
     };

@@ -1,13 +1,15 @@
 // Blind votes between two settings of a table: a pair of its texts at a time, without their names.
 // The votes stay in the browser; the server counts those that a question brings.
-import { createButton, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, createScroller, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
+import { createMessages } from "../../../visualizers/text/chat_turns.mjs";
 import { shuffleList, shuffleSides } from "./taste_votes.mjs";
 import { createVotePair, findVote } from "./vote_pair.mjs";
 
 /** @typedef {import("./tune_table.mjs").TuneCell} TuneCell */
+/** @typedef {import("./tune_table.mjs").TunePrompt} TunePrompt */
 /** @typedef {{ prompt: number, seed: number, pair: [number, number], preferred: number | null }} TuneVote */
 /** @typedef {{ prompt: number, seed: number, texts: [TuneCell, TuneCell] }} TunePair left, right */
 
@@ -92,12 +94,24 @@ export function saveVotes(table, votes) {
   }
 }
 
+/**
+ * The prompt that both texts of a pair answer.
+ * @param {TunePrompt} prompt
+ */
+export function createPrompt({ prompt, messages }) {
+  const name = tr("Prompt");
+  const shown = messages ? createMessages(messages) : makeVisible(prompt ?? "");
+  return el("div", { class: "tn-asked" }, el("h4", {}, name), createScroller(name, shown));
+}
+
 export class TuneVotes {
   #table = "";
   /** @type {TuneVote[]} */
   #votes = [];
   /** @type {TunePair[]} the first one is shown */
   #pairs = [];
+  /** @type {TunePrompt[]} */
+  #prompts = [];
   #voted = 0;
   /** @type {string[]} names of the settings */
   #names = [];
@@ -105,7 +119,7 @@ export class TuneVotes {
   #changed;
 
   /**
-   * @param {() => { cells: Iterable<TuneCell>, random: boolean[] }} read what the table has
+   * @param {() => { prompts: TunePrompt[], cells: Iterable<TuneCell>, random: boolean[] }} read what the table has
    * @param {(votes: TuneVote[]) => void} changed called with all votes once a round ends
    */
   constructor(read, changed) {
@@ -152,7 +166,8 @@ export class TuneVotes {
       this.note.textContent = tr("Choose two different settings.");
       return;
     }
-    const { cells, random } = this.#read();
+    const { prompts, cells, random } = this.#read();
+    this.#prompts = prompts;
     this.#pairs = listPairs(cells, random, pair, this.#votes, Math.random);
     this.#voted = 0;
     if (!this.#pairs.length) {
@@ -177,7 +192,7 @@ export class TuneVotes {
       vote: (side) => this.#vote(side),
       more: createButton(tr("Show the result"), () => this.#finish()),
     });
-    this.pair.replaceChildren(title, ...rest);
+    this.pair.replaceChildren(title, createPrompt(this.#prompts[shown.prompt]), ...rest);
     title.focus({ preventScroll: true });
   }
 
