@@ -32,9 +32,10 @@ TOOL_FIELDS: dict[str, tuple[str, ...]] = {
     "detect": ("text", "model", "params", "prompt"),
     "compare": ("prompt", "columns", "seeds", "model"),
     "dial_map": ("prompt", "dial", "low", "high", "model", "params", "seed"),
+    "dial_grid": ("prompt", "dial", "low", "high", "second", "values", "model", "params", "seed"),
 }
 """Inputs of the endpoints that are no strategy, in order."""
-TOOL_REQUIRED = {"detect": 1, "compare": 2, "dial_map": 1}
+TOOL_REQUIRED = {"detect": 1, "compare": 2, "dial_map": 1, "dial_grid": 1}
 """How many of them a call must give."""
 _RUN: dict[str, Any] = {
     "outputs": {

@@ -1,17 +1,20 @@
-"""Endpoints for programs besides those of the strategies: detect a watermark, compare strategies, map a dial."""
+"""Endpoints for programs besides those of the strategies: detect a watermark, compare strategies, map dials."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from engine import DecodeRequest
 from engine.analysis.dial_map.build import map_dial
+from engine.analysis.dial_map.grid import MAX_ROWS, map_two_dials
 from engine.analysis.watermark_detection import build_watermark_config, detect_text
 from engine.errors import Cancelled, ParameterError
 from engine.messages import Message
 from engine.models.loading import load
 from engine.strategies import STRATEGIES
+from engine.trace.dial_grid_json import dial_grid_to_dict
 from engine.trace.dial_map_json import dial_map_to_dict
 from playground.jobs.page_events import RUN_QUEUE_ID
 from playground.jobs.registry import JOBS, JobKind
@@ -24,6 +27,7 @@ from playground.shell.visitors import set_current_visitor
 
 _MAX_COLUMNS, _MAX_SEEDS = 4, 5
 _MAP = JobKind("api_dial_map", reconnects=False, stopped="Stopped: nobody waits for it any more.")
+_Map = TypeVar("_Map")
 _EXAMPLE_TEXT = "Once upon a time, there was a little girl named Lily. She loved to play outside."
 
 
@@ -102,9 +106,53 @@ def dial_map(
     Returns:
         the map as docs/dial_map.schema.json describes it
     """
+    request = _map_request(prompt, model, params, seed)
+    given = _read_range(dial, low, high)
+    return dial_map_to_dict(_finish_map(lambda stop: map_dial(request, *given, cancelled=stop)))
+
+
+def dial_grid(
+    prompt: str,
+    dial: str = "temperature",
+    low: float = 0.1,
+    high: float = 2.0,
+    second: str = "top_p",
+    values: list[float] | None = None,
+    model: str | None = None,
+    params: dict[str, Any] | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Map every text that a sampled run writes as two settings move.
+
+    Args:
+        prompt: the text to continue
+        dial: the setting that moves along a row: temperature, top_p, top_k or min_p
+        low: its lowest value
+        high: its highest value
+        second: another of these; each of its values has a row
+        values: its values, 2 to 41, ascending; 20 of its slider if none is given
+        model: a name of the catalogue or of the hub
+        params: the other settings of sampling by name
+        seed: same seed, same texts; 0 or more
+
+    Returns:
+        the map as docs/dial_grid.schema.json describes it
+    """
+    request = _map_request(prompt, model, params, seed)
+    given = (
+        *_read_range(dial, low, high),
+        "top_p" if second is None else second,
+        None if values is None else _check_list("values", values, MAX_ROWS),
+    )
+    return dial_grid_to_dict(
+        _finish_map(lambda stop: map_two_dials(request, *given, cancelled=stop))
+    )
+
+
+def _map_request(prompt: str, model: str | None, params: Any, seed: int | None) -> DecodeRequest:
     set_current_visitor()
     settings, weights = split_params(params if params is not None else {})
-    request = DecodeRequest(
+    return DecodeRequest(
         "sampling",
         model,
         prompt,
@@ -112,19 +160,32 @@ def dial_map(
         weights=weights,
         seed=0 if seed is None else seed,
     )
-    # A call by position may end early.
-    given = (
+
+
+def _read_range(
+    dial: str | None, low: float | None, high: float | None
+) -> tuple[str, float, float]:
+    """Return a dial and its ends; a call by position may end early."""
+    return (
         "temperature" if dial is None else dial,
         0.1 if low is None else low,
         2.0 if high is None else high,
     )
+
+
+def _finish_map(create: Callable[[threading.Event], Iterator[_Map]]) -> _Map:
+    """Return the last of the growing maps.
+
+    Raises:
+        Cancelled: the job was stopped.
+    """
     found = None
     with JOBS.run(_MAP) as job:
-        for growing in map_dial(request, *given, cancelled=job.cancelled):
+        for growing in create(job.cancelled):
             found = growing
         if found is None or job.cancelled.is_set():
             raise Cancelled
-    return dial_map_to_dict(found)
+    return found
 
 
 def _check_list(name: str, values: Any, most: int) -> list[Any]:
@@ -141,6 +202,17 @@ _COLUMN = {
         "strategy": {"type": "string", "enum": list(STRATEGIES)},
         "params": OBJECT,
     },
+}
+_DIAL = {
+    "prompt": EndpointInput(TEXT, "Once upon a time"),
+    "dial": EndpointInput(TEXT, "temperature", "temperature"),
+    "low": EndpointInput(_NUMBER, 0.1, 0.1),
+    "high": EndpointInput(_NUMBER, 2.0, 2.0),
+}
+_MAP_RUN = {
+    "model": EndpointInput(TEXT, "storyteller", "storyteller"),
+    "params": EndpointInput(OBJECT, {"max_new_tokens": 8}, {"max_new_tokens": 8}),
+    "seed": EndpointInput({"type": "integer", "minimum": 0}, 0, 0),
 }
 _TOOLS: Mapping[str, tuple[Callable[..., dict[str, Any]], Mapping[str, EndpointInput]]] = {
     "detect": (
@@ -164,16 +236,14 @@ _TOOLS: Mapping[str, tuple[Callable[..., dict[str, Any]], Mapping[str, EndpointI
             "model": EndpointInput(TEXT, "storyteller", "storyteller"),
         },
     ),
-    "dial_map": (
-        dial_map,
+    "dial_map": (dial_map, {**_DIAL, **_MAP_RUN}),
+    "dial_grid": (
+        dial_grid,
         {
-            "prompt": EndpointInput(TEXT, "Once upon a time"),
-            "dial": EndpointInput(TEXT, "temperature", "temperature"),
-            "low": EndpointInput(_NUMBER, 0.1, 0.1),
-            "high": EndpointInput(_NUMBER, 2.0, 2.0),
-            "model": EndpointInput(TEXT, "storyteller", "storyteller"),
-            "params": EndpointInput(OBJECT, {"max_new_tokens": 8}, {"max_new_tokens": 8}),
-            "seed": EndpointInput({"type": "integer", "minimum": 0}, 0, 0),
+            **_DIAL,
+            "second": EndpointInput(TEXT, "top_p", "top_p"),
+            "values": EndpointInput({"type": "array", "items": _NUMBER}, [0.5, 1.0]),
+            **_MAP_RUN,
         },
     ),
 }
@@ -181,7 +251,7 @@ assert {name: tuple(inputs) for name, (_, inputs) in _TOOLS.items()} == TOOL_FIE
 
 
 def add_tools() -> None:
-    """Register ``/detect``, ``/compare`` and ``/dial_map``."""
+    """Register ``/detect``, ``/compare``, ``/dial_map`` and ``/dial_grid``."""
     for name, (handler, inputs) in _TOOLS.items():
         described = {
             field: EndpointInput(

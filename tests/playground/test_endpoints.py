@@ -14,6 +14,7 @@ from engine.analysis.watermark_detection import build_watermark_config, detect_t
 from engine.declare.params import params_of
 from engine.models.loading import load
 from engine.strategies import STRATEGIES
+from engine.trace.dial_grid_json import dial_grid_from_dict
 from engine.trace.dial_map_json import dial_map_from_dict
 from playground.server.api_schema import CALL_FIELDS, TOOL_FIELDS, TOOL_REQUIRED
 from tests.helpers.patience import PATIENCE_S
@@ -100,6 +101,24 @@ def test_a_dial_is_mapped(server):
     assert found.interval_at(0.8).text == own["outputs"][0]["text"]
 
 
+def test_two_dials_are_mapped(server):
+    body = {
+        "prompt": "The dog",
+        "low": 0.5,
+        "high": 1.5,
+        "values": [0.5, 0.9],
+        "params": {"max_new_tokens": 4},
+        "seed": 3,
+    }
+    posted = server.post("/gradio_api/call/v2/dial_grid", json=body)
+    found = dial_grid_from_dict(read_event(server, "dial_grid", posted))
+    params = {"max_new_tokens": 4, "temperature": 0.8, "top_p": 0.9}
+    _, [own] = server.call("sampling", "The dog", None, params, 3)
+    assert found.complete
+    assert (found.second, found.values) == ("top_p", (0.5, 0.9))
+    assert found.text_at(0.8, 0.9).text == own["outputs"][0]["text"]
+
+
 @pytest.mark.parametrize(
     ("name", "values", "said"),
     [
@@ -110,6 +129,9 @@ def test_a_dial_is_mapped(server):
         ("compare", ["Once", [{"strategy": "greedy"}], list(range(6))], "1 to 5"),
         ("dial_map", ["Once", "top_x"], "it must be one of"),
         ("dial_map", ["Once", "temperature", 2, 1], "high"),
+        ("dial_grid", ["Once", "temperature", 0.5, 1, "typical_p"], "it must be one of"),
+        ("dial_grid", ["Once", "temperature", 0.5, 1, "top_p", 3], "a list of 1 to 41"),
+        ("dial_grid", ["Once", "temperature", 0.5, 1, "top_p", [0.9, 0.5]], "ascending"),
     ],
     ids=str,
 )
@@ -209,6 +231,7 @@ def test_every_snippet_that_is_shown_runs(server, info, strategy, language, tmp_
         pytest.param("detect", "z_score", marks=pytest.mark.nightly),
         pytest.param("compare", "runs", marks=pytest.mark.nightly),
         ("dial_map", "intervals"),
+        pytest.param("dial_grid", "cells", marks=pytest.mark.nightly),
     ],
 )
 def test_every_snippet_of_the_other_endpoints_runs(info, name, part, language, tmp_path):
