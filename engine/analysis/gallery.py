@@ -14,6 +14,8 @@ from engine.errors import TraceError
 from engine.sources.installable import fetch_command
 from engine.statistics.run_figures import quotable_figures
 from engine.trace import json_io
+from engine.trace.dial_grid import DialGrid
+from engine.trace.dial_grid_json import dump_dial_grid, load_dial_grid
 from engine.trace.dial_map_json import dump_dial_map
 from engine.trace.records import Trace
 
@@ -25,6 +27,8 @@ _LOG = logging.getLogger("engine")
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "gallery"
 INDEX_FILE = "index.json"
 DIAL_MAPS = "dial_maps"
+GRID_DIALS = ("temperature", "top_p")
+"""The two dials that the page maps together."""
 """Folder of the maps of the sampled runs, one file for each dial."""
 CANDIDATES = 8
 MAX_NEW_TOKENS = 100
@@ -99,8 +103,22 @@ def dial_map_path(name: str, dial: str, folder: Path = FOLDER) -> Path:
     return folder / DIAL_MAPS / f"{name}.{dial}{_FILE_SUFFIX}"
 
 
+def find_dial_grid(
+    entry: GalleryEntry, dial: str, second: str, folder: Path = FOLDER
+) -> DialGrid | None:
+    """Return the map of two dials of a recorded run; None if the gallery has none.
+
+    Raises:
+        TraceError: its file is damaged.
+    """
+    path = dial_map_path(entry.name, f"{dial}.{second}", folder)
+    return load_dial_grid(path.read_bytes()) if path.is_file() else None
+
+
 def record_dial_maps(folder: Path = FOLDER) -> list[Path]:
-    """Compute the map of every dial of the sampled runs of one text whose model is on this machine.
+    """Compute the maps of the sampled runs of one text whose model is on this machine.
+
+    Each run has the map of every dial, and that of GRID_DIALS together.
 
     Returns:
         The files written.
@@ -109,6 +127,7 @@ def record_dial_maps(folder: Path = FOLDER) -> list[Path]:
         EngineError: a map could not be computed.
     """
     from engine.analysis.dial_map.build import map_slider
+    from engine.analysis.dial_map.grid import map_two_sliders
     from engine.run.request import request_from_trace
     from engine.sources.catalogue import CATALOGUE
     from engine.strategies import STRATEGIES
@@ -126,11 +145,17 @@ def record_dial_maps(folder: Path = FOLDER) -> list[Path]:
         request = request_from_trace(trace)
         for dial in STRATEGIES["sampling"].dials:
             *_, found = map_slider(request, dial)
-            path = dial_map_path(entry.name, dial, folder)
-            # mtime=0: the same map gives the same bytes.
-            path.write_bytes(gzip.compress(dump_dial_map(found).encode(), mtime=0))
-            written.append(path)
+            written.append(_write_map(entry.name, dial, dump_dial_map(found), folder))
+        *_, grid = map_two_sliders(request, *GRID_DIALS)
+        written.append(_write_map(entry.name, ".".join(GRID_DIALS), dump_dial_grid(grid), folder))
     return written
+
+
+def _write_map(name: str, dial: str, text: str, folder: Path) -> Path:
+    path = dial_map_path(name, dial, folder)
+    # mtime=0: the same map gives the same bytes.
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+    return path
 
 
 def record_gallery(

@@ -9,10 +9,25 @@ from playwright.sync_api import expect
 
 from engine import STRATEGIES
 from engine.analysis import gallery
+from engine.analysis.dial_map.grid import map_two_sliders
+from engine.run.request import request_from_trace
 from engine.trace.dial_map_json import load_dial_map
 from tests.helpers.first_screen import MOST, count_first_screen
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import choose_example, drawn, finish, run, run_id, shot, show, tokens
+from tests.helpers.pages import (
+    choose_example,
+    drawn,
+    finish,
+    fits,
+    link,
+    run,
+    run_id,
+    shot,
+    show,
+    tokens,
+    trace_of,
+    view,
+)
 
 PHONE = {"width": 390, "height": 844}
 # From the prompt: its two kinds, Run, the strategies, the way back to the dial's default.
@@ -186,3 +201,60 @@ def test_dragging_over_an_edge_of_a_map_shows_the_other_text_without_a_request(o
         expect(marked).to_have_class(re.compile(r"\bgone\b"))
         texts.append(words)
     assert texts[0] != texts[1]
+
+
+def grid_part(page):
+    """Return the part of a sampled run that maps two dials."""
+    return view(page.locator("#sampling-stage"), "dial_map").locator(".gd-part")
+
+
+def test_two_dials_are_mapped_at_a_press_and_a_cell_shows_its_text(open_page):
+    asked = {"max_new_tokens": 4, "temperature": 0.8, "top_p": 0.9}
+    page = open_page(link("sampling", "The dog", "&seed=4", **asked))
+    finish(page, "sampling")
+    trace = trace_of(page, "sampling")
+    *_, known = map_two_sliders(request_from_trace(trace), *gallery.GRID_DIALS)
+    part = grid_part(page)
+    part.get_by_role("button", name="Map temperature and top-p together").click()
+    cells = part.locator("g[data-text]")
+    expect(cells).to_have_count(len(known.cells))
+    # It begins at the run's own settings.
+    text = part.locator(".gd-text")
+    expect(text).to_have_text(trace.outputs[0].text.strip())
+    box = part.get_by_role("slider", name="Temperature, Top-p")
+    widest = max(
+        (i for i, cell in enumerate(known.cells) if known.texts[cell.text] != own_text(known)),
+        key=lambda i: known.cells[i].high - known.cells[i].low,
+    )
+    cells.nth(widest).click()
+    cell = known.cells[widest]
+    expect(text).to_have_text(known.texts[cell.text].text.strip())
+    expect(part.locator(".gd-here")).to_have_count(1)
+    assert int(cells.nth(widest).get_attribute("data-text")) == cell.text
+    shot(page, "dial-grid")
+    assert fits(page)
+    # A key moves to the next row, at the same temperature.
+    value = float(box.get_attribute("aria-valuenow"))
+    step = 1 if cell.row == 0 else -1
+    page.keyboard.press("ArrowUp" if step > 0 else "ArrowDown")
+    expect(text).to_have_text(known.text_at(value, known.values[cell.row + step]).text.strip())
+
+
+def own_text(known):
+    """Return the text at the run's own settings."""
+    return known.text_at(known.value, known.second_value)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("size", [{}, PHONE], ids=["wide", "phone"])
+def test_a_recorded_run_brings_the_map_of_two_dials(open_page, size):
+    known = gallery.find_dial_grid(gallery.find_entry("sampling-1"), *gallery.GRID_DIALS)
+    page = open_page("/?trace=sampling-1", **size)
+    part = grid_part(page)
+    part.get_by_role("button", name="Map temperature and top-p together").click()
+    expect(part.locator("g[data-text]")).to_have_count(len(known.cells))
+    expect(part.locator(".gd-text")).to_have_text(
+        re.compile(re.escape(own_text(known).text.strip()))
+    )
+    shot(page, f"dial-grid-{page.viewport_size['width']}")
+    assert fits(page)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from engine import DecodeRequest
@@ -9,10 +11,14 @@ from engine.analysis import gallery
 from engine.errors import ParameterError
 from engine.inspection.logits_cache import LOGITS_CACHE
 from engine.trace.dial_grid_json import dial_grid_from_dict
-from playground.inspect import dial_grid
+from playground.inspect import dial_grid, map_store
 from playground.inspect.dial_map import MAP_JOBS
 from playground.jobs.registry import JOBS
+from playground.storage.database import Database
+from playground.storage.journal import Journal
+from playground.storage.run_store import RunStore
 from tests.helpers.asking import kept
+from tests.helpers.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -21,7 +27,7 @@ def run():
     made = kept(DecodeRequest("sampling", prompt="The dog", params=params, seed=4))
     LOGITS_CACHE.put("gridded", made)
     yield made
-    dial_grid._GRIDS.clear()
+    dial_grid._GRIDS.forget()
 
 
 def ask(**more):
@@ -46,6 +52,27 @@ def test_a_run_has_the_map_of_two_dials_once(run, monkeypatch):
     assert ask() == answer
 
 
+def open_journal(path, process):
+    return Journal(RunStore(Database(str(path), process), 600, 10_000_000))
+
+
+def test_a_map_is_there_after_a_restart_unless_its_version_is_another(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(map_store, "JOURNAL", open_journal(tmp_path / "journal.db", "one"))
+    found = ask()
+    map_store.JOURNAL.close(PATIENCE_S)
+    # Only what the journal has is left.
+    monkeypatch.setattr(dial_grid, "find_run", lambda payload: None)
+    monkeypatch.setattr(map_store, "JOURNAL", open_journal(tmp_path / "journal.db", "two"))
+    dial_grid._GRIDS.forget()
+    assert ask() == found
+    assert "no longer" in ask(run="other")["refused"]
+    assert "no longer" in ask(second="top_k")["refused"]
+    dial_grid._GRIDS.forget()
+    newer = dataclasses.replace(dial_grid._GRIDS._form, schema="decoding-dial-grid/2")
+    monkeypatch.setattr(dial_grid._GRIDS, "_form", newer)
+    assert "no longer" in ask()["refused"]
+
+
 def test_a_stopped_map_says_so(run, monkeypatch):
     whole = dial_grid.map_two_sliders
 
@@ -56,7 +83,7 @@ def test_a_stopped_map_says_so(run, monkeypatch):
 
     monkeypatch.setattr(dial_grid, "map_two_sliders", stopped)
     assert ask(press="mine") == {"stopped": True}
-    assert dial_grid._GRIDS == {}
+    assert dial_grid._GRIDS.find("gridded", "temperature", "top_p") is None
 
 
 def test_it_takes_the_places_of_maps_of_one_dial(run):
@@ -73,14 +100,28 @@ def test_what_has_no_map_is_refused(run):
     assert "one sequence" in ask(run="two")["refused"]
 
 
-def test_a_recorded_run_is_named_by_its_entry(monkeypatch):
+def test_a_recorded_run_brings_its_map_and_one_without_is_computed(monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(
         dial_grid, "map_two_sliders", lambda request, *a, **k: asked.append(request) or iter(())
     )
-    assert ask(run="any", entry="sampling-1") == {"stopped": True}
     trace = gallery.open_entry("sampling-1.json.gz")
+    found = dial_grid_from_dict(ask(run="any", entry="sampling-1")["grid"])
+    length = found.steps
+    assert found.seed == trace.seed
+    own = found.text_at(trace.config["temperature"], trace.config["top_p"] or 1.0)
+    assert own.token_ids == trace.outputs[0].token_ids[:length]
+    assert not asked
+    assert ask(run="any", entry="sampling-1", second="top_k") == {"stopped": True}
     assert list(asked[0].input_ids) == list(trace.prompt_ids)
     assert asked[0].seed == trace.seed
     with pytest.raises(ParameterError, match="sampled run"):
         ask(entry="greedy-1")
+
+
+def test_every_sampled_recording_on_the_embedded_model_has_its_map_of_two_dials():
+    own = [e for e in gallery.list_entries() if e.strategy == "sampling" and e.model is None]
+    single = [e for e in own if len(gallery.open_entry(e.file).outputs) == 1]
+    assert single, "the gallery has sampled runs"
+    missing = [e.name for e in single if not gallery.find_dial_grid(e, *gallery.GRID_DIALS)]
+    assert not missing, "compute them: python -m engine gallery --dial-maps"

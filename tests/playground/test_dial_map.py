@@ -15,7 +15,7 @@ from engine.inspection.logits_cache import LOGITS_CACHE
 from engine.run.scheduler import RUN_QUEUE
 from engine.strategies import STRATEGIES
 from engine.trace.dial_map_json import dial_map_from_dict, load_dial_map
-from playground.inspect import dial_map
+from playground.inspect import dial_map, map_store
 from playground.jobs.registry import JOBS
 from playground.storage.database import Database
 from playground.storage.journal import Journal
@@ -31,7 +31,7 @@ def run():
     made = kept(DecodeRequest("sampling", prompt="The dog", params=params, seed=4))
     LOGITS_CACHE.put("mapped", made)
     yield made
-    dial_map._MAPS.clear()
+    dial_map._MAPS.forget()
 
 
 def ask(**more):
@@ -53,26 +53,26 @@ def open_journal(path, process):
 
 def forget_run(monkeypatch):
     """Leave only what the journal has, as after a restart."""
-    dial_map._MAPS.clear()
+    dial_map._MAPS.forget()
     monkeypatch.setattr(dial_map, "find_run", lambda payload: None)
 
 
 def test_a_map_is_there_after_a_restart_and_for_its_own_run_and_dial_only(
     run, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(dial_map, "JOURNAL", open_journal(tmp_path / "journal.db", "one"))
+    monkeypatch.setattr(map_store, "JOURNAL", open_journal(tmp_path / "journal.db", "one"))
     found = ask()
-    dial_map.JOURNAL.close(PATIENCE_S)
+    map_store.JOURNAL.close(PATIENCE_S)
     forget_run(monkeypatch)
-    monkeypatch.setattr(dial_map, "JOURNAL", open_journal(tmp_path / "journal.db", "two"))
+    monkeypatch.setattr(map_store, "JOURNAL", open_journal(tmp_path / "journal.db", "two"))
     assert ask() == found
     assert "no longer" in ask(run="other")["refused"]
     assert "no longer" in ask(dial="top_p")["refused"]
 
 
 def test_a_map_that_is_too_long_is_only_in_memory(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(dial_map, "JOURNAL", open_journal(tmp_path / "journal.db", "one"))
-    monkeypatch.setattr(dial_map, "_MAX_STORED_CHARS", 100)
+    monkeypatch.setattr(map_store, "JOURNAL", open_journal(tmp_path / "journal.db", "one"))
+    monkeypatch.setattr(map_store, "_MAX_STORED_CHARS", 100)
     assert ask() == ask()
     forget_run(monkeypatch)
     assert "no longer" in ask()["refused"]
@@ -123,6 +123,7 @@ def test_every_sampled_recording_on_the_embedded_model_has_its_maps():
     for name, dial in wanted:
         sent = json.loads(gzip.decompress(recorded_runs.gzipped_json(f"{name}.{dial}")))
         found = dial_map_from_dict(sent["map"])
+        assert sent["view"]["two_dials_s"] is None, "it brings the map of two dials"
         assert found == load_dial_map(gallery.dial_map_path(name, dial).read_bytes())
         trace = gallery.open_entry(f"{name}.json.gz")
         assert found.interval_at(trace.config[dial]).token_ids == trace.outputs[0].token_ids

@@ -20,7 +20,7 @@ const ENDED = ["eos", "length", "cut"];
  * What the server computes for the picture: the ends of the intervals, the cells, the figures of each
  * interval's text, and the seconds that a map of two dials would take.
  * @typedef {{ edges: number[], rows: number, cells: Cell[], figures: Record<string, number>[],
- *   two_dials_s: number }} MapView
+ *   two_dials_s: number | null }} MapView
  *
  * @typedef {{ dial: string, value: number, low: number, high: number, intervals: Interval[],
  *   pieces: Record<string, string>, notes?: string[], reason?: string, view: MapView }} DialMap
