@@ -68,9 +68,7 @@ def make_plan(request: DecodeRequest) -> LivePlan:
         ModelError: the strategy cannot work with a server; the message gives the reason.
     """
     params = dict(request.params)
-    sampler = params.pop(SAMPLER, SERVER)
-    if sampler not in (SERVER, OWN):
-        raise ParameterError(SAMPLER, sampler, "it must be server or own")
+    sampler = check_sampler(params.pop(SAMPLER, SERVER))
     checked = check_request(dataclasses.replace(request, params=params, model=None))
     name = checked.strategy.name
     _check_strategy(name)
@@ -98,6 +96,17 @@ def make_plan(request: DecodeRequest) -> LivePlan:
         kept | {"max_new_tokens": config.max_new_tokens, "stop": list(config.stop_strings or ())},
         checked.notes,
     )
+
+
+def check_sampler(value: object) -> str:
+    """Return who draws the tokens.
+
+    Raises:
+        ParameterError: it is neither ``server`` nor ``own``.
+    """
+    if value not in (SERVER, OWN):
+        raise ParameterError(SAMPLER, value, "it must be server or own")
+    return str(value)
 
 
 def check_able(plan: LivePlan, able: ServerReport, dialect: Dialect) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from engine.errors import EngineError, ParameterError
 from engine.trace.records import Parent, Trace, check_step_index
 from engine.trace.served import ServedDetail, is_invented_id
@@ -32,12 +34,26 @@ def branch_ids(trace: Trace, step: object, token_id: object) -> tuple[tuple[int,
         raise ParameterError(
             "step", index, "only the first text of a server's run can be continued"
         )
-    unknown = [i for i in (*trace.prompt_ids, *kept, token_id) if is_invented_id(i)]
-    if not trace.prompt_ids or unknown or merged:
+    check_known_ids(trace.prompt_ids, (*kept, token_id), merged=merged)
+    earlier = 0 if trace.parent is None else trace.parent.written
+    parent = Parent("", index, len(kept), (token_id,), earlier=earlier)
+    return (*trace.prompt_ids, *kept, token_id), parent
+
+
+def check_known_ids(prompt_ids: Iterable[int], ids: Iterable[int], *, merged: bool) -> None:
+    """Check that all tokens that a branch continues are known by their ids.
+
+    Args:
+        prompt_ids: the run's prompt; empty if the server did not say it.
+        ids: its kept tokens, and the new one.
+        merged: whether the server joined some of them, as those of one character.
+
+    Raises:
+        EngineError: some are not known.
+    """
+    prompt = list(prompt_ids)
+    if not prompt or merged or any(map(is_invented_id, (*prompt, *ids))):
         raise EngineError(
             "This run lacks the ids of its prompt or of its text, so it cannot be continued: "
             "tokenizing the text again could give other tokens."
         )
-    earlier = 0 if trace.parent is None else trace.parent.written
-    parent = Parent("", index, len(kept), (token_id,), earlier=earlier)
-    return (*trace.prompt_ids, *kept, token_id), parent

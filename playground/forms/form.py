@@ -13,6 +13,8 @@ from engine.declare.weights import (
     weights_params,
 )
 from engine.errors import MethodError, ParameterError, format_value
+from engine.live import is_on_server
+from engine.live.plan import make_plan
 from engine.messages import Message
 from engine.run.request import DecodeRequest, check_request
 from engine.sandbox.method_lookup import is_local_method
@@ -78,8 +80,20 @@ def column_request(column: Any, shared: Mapping[str, Any]) -> DecodeRequest:
     if not isinstance(column, Mapping):
         raise ParameterError("columns", column, "each must be an object")
     request = run_request({**column, **shared})
-    check_request(request)
+    check_values(request)
     return request
+
+
+def check_values(request: DecodeRequest) -> None:
+    """Check the values of a request, those of a model behind an address by what servers can do.
+
+    Raises:
+        EngineError: a value is not valid, or no server can do it.
+    """
+    if is_on_server(request):
+        make_plan(request)
+    else:
+        check_request(request)
 
 
 def check_method_is_local(request: DecodeRequest) -> DecodeRequest:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from engine.analysis import gallery
+from engine.declare.params import params_of
+from engine.declare.weights import weights_params
 from engine.errors import ParameterError
 from engine.lessons import library
+from engine.live.plan import SAMPLER, check_sampler, refusal_on_server
 from engine.messages import Message
 from engine.run.request import MAX_SEED
+from engine.sources.endpoint_address import PREFIX
+from engine.strategies.base import Strategy
+from playground.forms import controls
+from playground.forms.form import form_weights
 
+_MAX_PARAMS_CHARS = 8000
 _MAX_IDS_CHARS = 40_000
 _MAX_STEP = 1_000_000
 
@@ -61,3 +71,33 @@ def unknown_lesson(name: str) -> ParameterError:
     known = ", ".join(sorted(library.list_lesson_files()))
     allowed = Message("it must be one of {choices}", choices=known)
     return ParameterError("lesson", name[:40], allowed)
+
+
+def read_params(
+    text: str, strategy: Strategy, model: object
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the strategy parameters and the weight parameters of a link to a run of a model."""
+    try:
+        params = json.loads(text[:_MAX_PARAMS_CHARS])
+    except (ValueError, RecursionError):
+        params = None
+    if not isinstance(params, dict):
+        raise ParameterError("params", text[:40], "the link's params must be a JSON object")
+    known = params_of(strategy.config)
+    read = {
+        name: controls.from_control(name, known[name], params[name])
+        for name in params
+        if name in known
+    }
+    drafted = strategy.assistant != "none"
+    weights = form_weights(strategy, {n: params[n] for n in params if n in weights_params(drafted)})
+    checked = {name: known[name].check(name, value) for name, value in read.items()}
+    return {**checked, **read_sampler(params, strategy, model)}, weights
+
+
+def read_sampler(params: Mapping[str, Any], strategy: Strategy, model: object) -> dict[str, Any]:
+    """Return who draws the tokens of a model behind an address; empty for any other model."""
+    addressed = isinstance(model, str) and model.startswith(PREFIX)
+    if SAMPLER not in params or not addressed or refusal_on_server(strategy.name):
+        return {}
+    return {SAMPLER: check_sampler(params[SAMPLER])}

@@ -24,19 +24,23 @@ from engine.errors import ParameterError
 from engine.lessons import library
 from engine.messages import Message
 from engine.run.chat_request import check_messages, strip_default_start
-from engine.run.request import DecodeRequest, check_request
+from engine.run.request import DecodeRequest
 from engine.run.weights import read_request_weights, read_single_weights, weights_from_trace
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from engine.strategies.base import Preset, Strategy
+from engine.strategies.base import Preset
 from engine.trace.records import Trace
 from playground.forms import controls, link_values, speech, tune_form, visitor_media
-from playground.forms.form import form_request, form_weights, read_strategy, single_model_weights
+from playground.forms.form import (
+    check_values,
+    form_request,
+    read_strategy,
+    single_model_weights,
+)
 from playground.forms.link_values import join_ids, read_ids, read_seed, read_step
 from playground.forms.seeds import format_seeds, read_seeds
 from playground.forms.spec import control_values
 
-_MAX_PARAMS_CHARS = 8000
 _MAX_CHAT_CHARS = 100_000
 _LESSONS = "lessons"
 _FORM_TABS = ("compare", "tune", "draws", "watermark_bench")
@@ -107,10 +111,11 @@ def request_from_link(
     template = None if messages is None else _read_json(query, "template", dict)
     if messages is not None:
         check_messages(messages, template)
-    params, weights = _read_params(query.get("params", "{}"), strategy)
+    model = query.get("model")
+    params, weights = link_values.read_params(query.get("params", "{}"), strategy, model)
     request = DecodeRequest(
         strategy=strategy.name,
-        model=query.get("model") or None,
+        model=model or None,
         prompt=text if messages is None else None,
         params=params,
         weights=weights,
@@ -161,7 +166,10 @@ def to_form(request: DecodeRequest) -> dict[str, Any]:
         "assistant": assistant or strategy.default_assistant or "",
         # As text: JavaScript numbers are exact to 2**53 only.
         "seed": str(request.seed),
-        "values": control_values(strategy, request.params, request.weights),
+        "values": {
+            **control_values(strategy, request.params, request.weights),
+            **link_values.read_sampler(request.params, strategy, request.model),
+        },
     }
 
 
@@ -369,6 +377,7 @@ def _read_column(
     strategy = read_strategy(column)
     known = params_of(strategy.config) | weights_params(strategy.assistant != "none")
     own = {name: value for name, value in params.items() if name in known}
+    own |= link_values.read_sampler(params, strategy, column.get("model"))
     seen, lacks = visitor_media.media_from_link(column, visitor)
     seed = read_seed(str(form.get("seed", 0)))
     shared = {name: form.get(name) for name in ("prompt", "messages", "template")}
@@ -377,24 +386,5 @@ def _read_column(
     if seen:
         request = dataclasses.replace(request, prompt=request.prompt or None, **seen)
     if not lacks:
-        check_request(request)
+        check_values(request)
     return to_form(request), lacks
-
-
-def _read_params(text: str, strategy: Strategy) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the strategy parameters and the weight parameters of a link."""
-    try:
-        params = json.loads(text[:_MAX_PARAMS_CHARS])
-    except (ValueError, RecursionError):
-        params = None
-    if not isinstance(params, dict):
-        raise ParameterError("params", text[:40], "the link's params must be a JSON object")
-    known = params_of(strategy.config)
-    read = {
-        name: controls.from_control(name, known[name], params[name])
-        for name in params
-        if name in known
-    }
-    drafted = strategy.assistant != "none"
-    weights = form_weights(strategy, {n: params[n] for n in params if n in weights_params(drafted)})
-    return {name: known[name].check(name, value) for name, value in read.items()}, weights

@@ -33,6 +33,11 @@ def trace_views(trace: Trace) -> list[str]:
     return stage_views(trace.strategy, trace_visuals(trace))
 
 
+def live_views() -> list[str]:
+    """Return the views of a run on a server in the tab that asked for it, where it can be continued."""
+    return [*served_views(), "family"]
+
+
 def served_views() -> list[str]:
     """Return the views of a run that a server computed; questions need a model on this machine."""
     return _add_since(order_views(strategy_visuals(SERVED_STRATEGY, _SERVED_VISUALS)))

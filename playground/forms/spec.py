@@ -43,7 +43,7 @@ from engine.strategies.media_presets import MEDIA_PRESETS
 from engine.strategies.parameter_conditions import conditional_parameters
 from playground.forms import controls, media_inputs, model_options
 from playground.forms.model_options import OfferedModel, list_offered_models
-from playground.forms.run_views import served_views, stage_views
+from playground.forms.run_views import live_views, stage_views
 from playground.shell import lazy_imports
 from visualizers import strategy_visuals
 
@@ -81,7 +81,7 @@ def _cached_spec(
         "models": model_options.models_spec(models),
         "typed_models": model_options.can_type_models(),
         "addresses": model_options.can_type_addresses(),
-        "served_views": served_views(),
+        "served_views": live_views(),
         "installable": model_options.installable_spec(),
         "media": media_inputs.media_options(),
         "drafts": model_options.drafts_spec(models),

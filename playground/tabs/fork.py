@@ -11,6 +11,9 @@ from typing import Any
 
 from engine.analysis.fork import BranchPoint, make_branch
 from engine.errors import EngineError, ParameterError
+from engine.live import is_on_server
+from engine.live.plan import make_plan
+from engine.live.resume import check_known_ids
 from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.run.preparation import ModelLoader, get_model, parse_model
@@ -139,7 +142,8 @@ def read_request(
         payload: ``prompt_ids``, ``kept_ids``, ``step``, ``run_id``, ``end_ids``, ``earlier`` and ``pieces`` of the
             parent (``linked`` ids need no pieces); ``token_id`` or ``text``; ``strategy``,
             ``model``, ``assistant``, ``params`` and ``seed`` of the branch; ``image`` and ``audio``
-            of the parent; ``chat``, whether the parent answers messages.
+            of the parent; ``chat``, whether the parent answers messages. Of a parent that a server
+            decoded also ``merged``, whether the server joined kept tokens, and ``parent_model``.
         get: returns the model from a source.
 
     Raises:
@@ -158,11 +162,14 @@ def read_request(
         "weights": form_weights(strategy, payload.get("params") or {}),
         **visitor_media.media_from_form(payload),
     }
+    if payload.get("merged") is True:
+        check_known_ids(place.prompt_ids, place.kept_ids, merged=True)
     # Ids and values are checked before the slow load of a model.
     ids = [*place.prompt_ids, *place.kept_ids]
-    own, _ = check_request(
-        check_method_is_local(DecodeRequest(strategy.name, input_ids=ids, **common))
-    ).weights
+    asked = DecodeRequest(strategy.name, payload.get("model") or None, input_ids=ids, **common)
+    if is_on_server(asked):
+        return _branch_on_server(asked, place, payload)
+    own, _ = check_request(check_method_is_local(dataclasses.replace(asked, model=None))).weights
     loaded = get(parse_model(payload.get("model") or None, strategy.default_model), own)
     # A link holds ids without their texts.
     pieces = None if payload.get("linked") is True else payload.get("pieces") or {}
@@ -185,6 +192,28 @@ def read_request(
         parent=branch.parent,
         **common,
     )
+
+
+def _branch_on_server(
+    asked: DecodeRequest, place: BranchPoint, payload: Mapping[str, Any]
+) -> DecodeRequest:
+    """Return the request of a branch that a server continues by token ids."""
+    token_id = payload.get("token_id")
+    if payload.get("text") is not None or type(token_id) is not int:
+        raise ParameterError(
+            "text", payload.get("text"), "a model server continues token ids only: choose a token"
+        )
+    if payload.get("linked") is not True and payload.get("parent_model") != asked.model:
+        raise ParameterError(
+            "model",
+            Message("endpoint:…"),
+            "a branch goes on at the server of its run, or with a model here that has its tokens",
+        )
+    check_known_ids(place.prompt_ids, (*place.kept_ids, token_id), merged=False)
+    branch = make_branch(place, token_id=token_id)
+    request = dataclasses.replace(asked, input_ids=list(branch.input_ids), parent=branch.parent)
+    make_plan(request)
+    return request
 
 
 def _read_branch_point(payload: Mapping[str, Any]) -> BranchPoint:

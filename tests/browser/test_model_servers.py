@@ -31,7 +31,7 @@ def name_server(page, base, strategy="greedy"):
     open_settings(page, strategy)
     field = page.locator(f"#{strategy}-model")
     expect(field.get_by_label("Address")).to_be_hidden()
-    field.locator("select").select_option(label="An address…")
+    field.get_by_label("Model", exact=True).select_option(label="An address…")
     expect(field.get_by_role("button", name="Model details")).to_be_hidden()
     expect(field.get_by_label("Address")).to_be_focused()
     field.get_by_label("Address").fill(base)
@@ -104,3 +104,44 @@ def test_a_run_on_a_server_is_stopped_and_what_goes_wrong_is_one_sentence(open_p
     # Nor is it taken over from the other tab.
     expect(page.locator("#beam_search-model select")).to_have_value("storyteller")
     assert view(page.locator("#beam_search-stage"), "beam_tree").count()
+
+
+def test_this_playground_draws_the_tokens_of_a_server_and_continues_its_run(open_page):
+    llama = Llama(most=10)
+    with llama.serve() as server:
+        page = open_page()
+        show(page, "sampling")
+        field = name_server(page, server.base, "sampling")
+        field.get_by_label("Who draws the tokens").select_option(
+            label="This playground, one token per request"
+        )
+        page.locator("#sampling-run").click()
+        report = page.locator("#sampling-stage .dp-v-served")
+        expect(report).to_contain_text("This program drew the token")
+        expect(tokens(page, "sampling")).to_have_count(6)
+        first = trace_of(page, "sampling")
+        select(page, "sampling", 2)
+        page.locator("#sampling-stage").get_by_role("tab", name="Continue", exact=True).click()
+        family = view(page.locator("#sampling-stage"), "family")
+        expect(family.get_by_label("Text to continue with")).to_be_hidden()
+        family.get_by_role("button", name="Continue", exact=True).click()
+        expect(family.locator(".fm-tree li")).to_have_count(2)
+        expect(status(page, "sampling")).to_contain_text("reached the token limit")
+        branch = trace_of(page, "sampling")
+        assert branch.parent is not None
+        expect(page.locator("#sampling-stage")).not_to_contain_text("\ufffd")
+        kept = first.outputs[0].token_ids[:2]
+        assert branch.prompt_ids == (*first.prompt_ids, *kept, *branch.parent.token_ids)
+        assert branch.served is not None
+        assert branch.served.choice == "own"
+        assert fits(page)
+        # Anyone can write its link: it waits for Run, which then continues the same ids.
+        link = address(page, "ids=")
+        asked = len(llama.completions)
+        page = open_page(link[link.index("/?") :])
+        expect(status(page, "sampling")).to_contain_text("Check the settings, then press Run.")
+        assert len(llama.completions) == asked
+        page.locator("#sampling-run").click()
+        expect(status(page, "sampling")).to_contain_text("reached the token limit")
+        again = trace_of(page, "sampling")
+        assert (again.prompt_ids, again.outputs) == (branch.prompt_ids, branch.outputs)

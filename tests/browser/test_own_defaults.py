@@ -39,7 +39,7 @@ def choose(page, strategy, folder):
     """Name a folder as the model of a tab; return where its own settings are shown."""
     show(page, strategy)
     open_settings(page, strategy)
-    page.locator(f"#{strategy}-model select").select_option(label="Another…")
+    page.locator(f"#{strategy}-model-input").select_option(label="Another…")
     own = own_model(page.locator(f"#{strategy}-model"))
     own.fill(folder)
     own.press("Tab")

@@ -153,7 +153,7 @@ def name_model(page: Page, folder: str, tab: str = "greedy") -> None:
     """Type the folder of a model; the page asks what it takes."""
     if tab != "draws":  # its settings have no fold
         open_settings(page, tab)
-    choice = page.locator(f"#{tab}-model select")
+    choice = page.locator(f"#{tab}-model-input")
     # The last one is any other.
     choice.select_option(index=choice.locator("option").count() - 1)
     typed = own_model(page.locator(f"#{tab}-model"))

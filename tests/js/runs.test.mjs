@@ -11,6 +11,7 @@ import {
   branchOrigin,
   firstWords,
   listBranches,
+  nameKeptTokens,
   relatedRuns,
   rememberRun,
   rootRun,
@@ -195,4 +196,16 @@ test("a branch is offered with the model's probability and the one that was used
   const [first] = listChoices(run, step);
   const said = choiceLabel(run, step, first);
   assert.match(said, /the model's own [\d.]+ %, with your settings [\d.]+ %$/);
+});
+
+test("a branch on a server has the texts of the tokens that it continues from its run", () => {
+  const parent = run([], { id: "parent", pieces: { 1: " one", 2: " two" } });
+  rememberRun(parent);
+  const branch = run([], {
+    served: {},
+    parent: { run_id: "parent" },
+    pieces: { 1: "\ufffd1", 2: " two", 3: "\ufffd3" },
+  });
+  nameKeptTokens(branch);
+  assert.deepEqual(branch.pieces, { 1: " one", 2: " two", 3: "\ufffd3" });
 });

@@ -54,6 +54,13 @@ test("values of a control mean the same however they are spelled", () => {
     assert.ok(!isSameValue(a, b), `${a} ${b}`);
 });
 
+test("a form says who draws the tokens of a model behind an address, if the run was drawn elsewhere", () => {
+  assert.deepEqual(describeDifferences(RUN, asked({ sampler: "server" })), []);
+  assert.deepEqual(describeDifferences(RUN, asked({ sampler: "own" })), [
+    "Who draws the tokens The server → This playground, one token per request",
+  ]);
+});
+
 test("a form says what it has otherwise than a run, the first three by name", () => {
   assert.deepEqual(describeDifferences(RUN, asked()), []);
   assert.equal(changesSentence([]), "");

@@ -12,14 +12,18 @@ import pytest
 
 from engine.endpoints import http_client, pinned_address
 from engine.errors import EngineError
+from engine.live import decode_on_server
 from engine.live.plan import refusal_on_server
+from engine.run.decoding import trace_of
 from engine.settings import SETTINGS
 from engine.sources import endpoint_address
 from engine.strategies import STRATEGIES
 from playground.forms import model_options
-from playground.forms.links import open_link
+from playground.forms.form import form_request
+from playground.forms.links import open_link, to_form, to_link
 from playground.forms.spec import page_spec
 from playground.inspect.questions import answer_question
+from playground.tabs.fork import read_request
 from tests.helpers.client import Client
 from tests.helpers.events import events_of
 from tests.helpers.llama_server import Llama
@@ -169,3 +173,87 @@ def test_a_key_leaves_the_server_for_its_address_only(tmp_path: Path) -> None:
     assert started["run"].encode() in stored
     assert KEY not in "".join(seen)
     assert KEY.encode() not in stored
+
+
+def test_a_link_keeps_who_draws_the_tokens_of_a_model_behind_an_address_only() -> None:
+    model = "endpoint:http://127.0.0.1:1/v1#m"
+    asked = {"prompt": "one", "params": {"sampler": "own", "top_k": 5}, "seed": "3"}
+    request = form_request({"strategy": "sampling", "model": model, **asked})
+    found = open_link(to_link(request))["form"]
+    assert found == to_form(request)
+    assert (found["values"]["sampler"], found["values"]["top_k"]) == ("own", 5)
+    for strategy, other in (("sampling", "storyteller"), ("beam_search", model)):
+        form = {"strategy": strategy, "model": other, **asked}
+        assert "sampler" not in to_form(form_request(form))["values"]
+    wrong = to_link(dataclasses.replace(request, params={"sampler": "both"}))
+    with pytest.raises(EngineError, match="sampler = 'both' is not allowed: it must be server or"):
+        open_link(wrong)
+
+
+def branch_form(server: FakeServer, **changes: Any) -> dict[str, Any]:
+    """Return what the page sends to continue a run of this server at its step 2."""
+    model = f"endpoint:{server.base}#m"
+    return {
+        "strategy": "sampling",
+        "model": model,
+        "parent_model": model,
+        "merged": False,
+        "prompt_ids": [8, 8, 10],
+        "kept_ids": [4, 5],
+        "step": 2,
+        "run_id": "run",
+        "end_ids": [0],
+        "pieces": {},
+        "token_id": 9,
+        "seed": "1",
+        "params": {"max_new_tokens": 3, "sampler": "own"},
+        **changes,
+    }
+
+
+def test_a_branch_on_a_server_continues_the_very_ids_and_draws_here() -> None:
+    llama = Llama()
+    with llama.serve() as server:
+        request = read_request(branch_form(server))
+        trace = trace_of([*decode_on_server(request)][-1])
+        # Its link continues the same ids, whose texts it does not know.
+        opened = open_link(to_link(request))
+        again = {**branch_form(server), **opened["branch"], "run_id": "", "linked": True}
+        del again["parent_model"]
+        assert read_request(again).input_ids == request.input_ids
+    ids = [8, 8, 10, 4, 5, 9]
+    drawn = list(trace.outputs[0].token_ids)
+    assert [sent["prompt"] for sent in llama.completions[-3:]] == [
+        [*ids, *drawn[:n]] for n in range(3)
+    ]
+    assert trace.prompt_ids == tuple(ids)
+    assert trace.parent is not None
+    assert (trace.parent.run_id, trace.parent.step, trace.parent.kept) == ("run", 2, 2)
+    assert trace.served is not None
+    assert trace.served.choice == "own"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"token_id": None, "text": "two"}, "continues token ids only: choose a token"),
+        ({"token_id": 0}, "it ends the text"),
+        ({"merged": True}, "lacks the ids of its prompt or of its text"),
+        ({"prompt_ids": []}, "lacks the ids of its prompt or of its text"),
+        ({"kept_ids": [900_000_001]}, "lacks the ids of its prompt or of its text"),
+        ({"parent_model": "storyteller"}, "goes on at the server of its run, or with a model here"),
+        ({"strategy": "beam_search", "params": {}}, "whole vocabulary"),
+        ({"model": "storyteller"}, "its tokens are not those of the run that is continued"),
+    ],
+    ids=str,
+)
+def test_a_branch_that_cannot_be_is_one_sentence(changes: dict[str, Any], says: str) -> None:
+    llama = Llama()
+    with llama.serve() as server:
+        if "model" in changes:
+            changes = {**changes, "params": {}}
+        with pytest.raises(EngineError) as caught:
+            read_request(branch_form(server, **changes))
+        assert says in clean(str(caught.value))
+        assert str(server.base) not in str(caught.value)
+        assert not server.asked

@@ -7,6 +7,14 @@ import { askWhenReady } from "../shell/questions.mjs";
 
 // As the engine names such a model: endpoint:ADDRESS#MODEL.
 const PREFIX = "endpoint:";
+const SERVER = "server";
+const DRAWS = {
+  [SERVER]: tr("The server"),
+  own: tr("This playground, one token per request"),
+};
+const OWN_HELP = tr(
+  "Temperature, top-k, top-p and min-p work here. The server must list candidates with ids.",
+);
 const ASKING = tr("Asking the server for two tokens…");
 
 /**
@@ -21,6 +29,13 @@ export const isAddressed = (model) => model.startsWith(PREFIX);
  */
 export const withoutAddress = (model) =>
   isAddressed(model) ? model.slice(model.indexOf("#") + 1) : model;
+
+/**
+ * Return who draws the tokens of a run, as a few words.
+ * @param {Record<string, any>} values of its form, by parameter
+ */
+export const drawerTitle = ({ sampler = SERVER }) =>
+  sampler in DRAWS ? DRAWS[/** @type {keyof typeof DRAWS} */ (sampler)] : String(sampler);
 
 /**
  * @param {string} label
@@ -42,8 +57,11 @@ function createField(label, id, example) {
 export class ModelAddress {
   #question = new StoppableQuestion();
 
-  /** @param {string} id prefix of the elements' ids */
-  constructor(id) {
+  /**
+   * @param {string} id prefix of the elements' ids
+   * @param {boolean} draws whether the strategy draws tokens, so that it matters who does
+   */
+  constructor(id, draws) {
     const address = createField(tr("Address"), `${id}-address`, "http://127.0.0.1:8080/v1");
     const model = createField(tr("Model there"), `${id}-served`, "my-model");
     this.address = address.input;
@@ -51,8 +69,23 @@ export class ModelAddress {
     this.go = createButton(tr("Ask what it reports"), () => this.#ask());
     this.halt = createButton(tr("Stop asking"), () => this.#question.stop());
     this.say = el("p", { class: "f-help pf-status", role: "status" });
+    const options = Object.entries(DRAWS).map(([value, title]) => el("option", { value }, title));
+    this.drawer = el(
+      "select",
+      { id: `${id}-sampler`, onchange: () => this.#explainDraw() },
+      options,
+    );
+    this.drawHelp = el("p", { class: "f-help" }, OWN_HELP);
+    const draw = draws
+      ? [
+          el("label", { for: this.drawer.id }, tr("Who draws the tokens")),
+          this.drawer,
+          this.drawHelp,
+        ]
+      : [];
+    this.#explainDraw();
     const acts = el("div", { class: "dp-row" }, this.go, this.halt);
-    this.box = el("div", { class: "f-address" }, address.parts, model.parts, acts, this.say);
+    this.box = el("div", { class: "f-address" }, address.parts, model.parts, draw, acts, this.say);
     this.box.addEventListener("input", () => this.#forget());
     this.box.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.ctrlKey || event.metaKey) return;
@@ -65,6 +98,20 @@ export class ModelAddress {
   /** Name of the model, as the engine reads it. */
   get name() {
     return `${PREFIX}${this.address.value.trim()}#${this.model.value.trim()}`;
+  }
+
+  /** Who draws the tokens, as the engine reads it. */
+  get sampler() {
+    return this.drawer.value;
+  }
+
+  set sampler(name) {
+    this.drawer.value = name in DRAWS ? name : SERVER;
+    this.#explainDraw();
+  }
+
+  #explainDraw() {
+    this.drawHelp.hidden = this.sampler === SERVER;
   }
 
   /** @param {string} [name] the model to fill in; without it, what was typed last stays */

@@ -14,6 +14,8 @@ import { Preflight } from "./preflight.mjs";
 
 const MUCH_MEMORY_GB = 4;
 const ADDRESS_VALUE = "\u0000address";
+// The strategy whose tokens a server or this program may draw.
+const DRAWING = "sampling";
 const MODEL_ROLES = ["target", "seq2seq", "captions", "speech"];
 
 /** @param {string} name */
@@ -104,11 +106,12 @@ class AddressChoice extends ModelChoice {
    * @param {string} id
    * @param {string} label
    * @param {string} typed
-   * @param {string} refusal why the strategy cannot use such a model; empty if it can
+   * @param {{ refusal: string, draws: boolean }} strategy refusal: why it cannot use such a model,
+   *   empty if it can; draws: whether it draws tokens
    */
-  constructor(id, label, typed, refusal) {
+  constructor(id, label, typed, { refusal, draws }) {
     super(id, label, typed);
-    this.address = new ModelAddress(id);
+    this.address = new ModelAddress(id, draws);
     const text = refusal
       ? tr("An address does not work here: {reason}", { reason: said(refusal) })
       : tr("An address…");
@@ -160,7 +163,10 @@ export class ModelPicker {
     const texts = /** @type {const} */ ([`${id}-model`, tr("Model"), tr("hub id or folder")]);
     this.model =
       addresses && getDeclaration().addresses
-        ? new AddressChoice(...texts, this.noServer)
+        ? new AddressChoice(...texts, {
+            refusal: this.noServer,
+            draws: strategy.name === DRAWING,
+          })
         : new ModelChoice(...texts);
     const offer = () => {
       const offered = getDeclaration().models.filter((m) => roles.includes(m.role));
@@ -242,9 +248,11 @@ export class ModelPicker {
   /**
    * @param {string} model
    * @param {string} [assistant]
+   * @param {Record<string, any>} [values] those of a form, by parameter; without them, who draws stays
    */
-  show(model, assistant) {
+  show(model, assistant, values) {
     this.model.value = model;
+    if (values && this.model instanceof AddressChoice) this.model.address.sampler = values.sampler;
     this.#forgetFacts();
     this.#offerDrafts(assistant);
   }
@@ -278,6 +286,13 @@ export class ModelPicker {
    */
   refuses(name) {
     return name in this.refused || (isAddressed(name) && this.noServer !== "");
+  }
+
+  /** The parameter that says who draws the tokens of a model behind an address; none of another model. */
+  drawParams() {
+    const { model } = this;
+    const own = model instanceof AddressChoice && isAddressed(model.value);
+    return own && model.address.sampler === "own" ? { sampler: "own" } : {};
   }
 
   values() {

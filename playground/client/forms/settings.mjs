@@ -3,7 +3,7 @@ import { diffSpeechSettings, listSpeechSettings } from "../../../visualizers/sha
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { findStrategy, getDeclaration } from "../shell/spec.mjs";
 import { chatKey } from "./chat_field.mjs";
-import { withoutAddress } from "./model_address.mjs";
+import { drawerTitle, withoutAddress } from "./model_address.mjs";
 
 /** @typedef {import("../shell/spec.mjs").Param} Param */
 
@@ -133,6 +133,8 @@ export function describeDifferences(form, asked) {
   for (const told of diffSpeechSettings(form.speech, asked.speech)) named(...told);
   if (form.model !== asked.model)
     named(tr("Model"), modelTitle(form.model), modelTitle(asked.model));
+  if (drawerTitle(form.values) !== drawerTitle(asked.params))
+    named(tr("Who draws the tokens"), drawerTitle(form.values), drawerTitle(asked.params));
   if (form.assistant !== asked.assistant)
     named(tr("Draft model"), modelTitle(form.assistant), modelTitle(asked.assistant));
   if (!isSameValue(form.seed, asked.seed)) named(tr("Seed"), form.seed, said(asked.seed));

@@ -24,13 +24,15 @@ class StrategyForm {
    * @param {string} label
    * @param {StartForm} start
    * @param {() => void} changed
+   * @param {{ addresses?: boolean }} options addresses: whether it may name a model behind an address
    */
-  constructor(label, start, changed) {
+  constructor(label, start, changed, options) {
+    this.options = options;
     this.label = label;
     this.changed = changed;
     this.box = el("div", { class: "cmp-form f-compact" });
     this.parts = this.#draw(start.strategy, start.params || {});
-    if (start.model) this.#choose(start.model, start.assistant);
+    if (start.model) this.#choose(start.model, start.assistant, start.params);
     this.box.addEventListener("input", () => this.parts.own.moved());
   }
 
@@ -43,14 +45,15 @@ class StrategyForm {
     return {
       strategy: this.parts.strategy.name,
       ...this.parts.models.values(),
-      params: this.parts.form.values(),
+      params: { ...this.parts.form.values(), ...this.parts.models.drawParams() },
     };
   }
 
   // The same, with only those parameters that differ from the strategy's defaults.
   changedForm() {
     const asked = this.ask();
-    return { ...asked, params: changedValues(this.parts.strategy.params, asked.params) };
+    const changed = changedValues(this.parts.strategy.params, asked.params);
+    return { ...asked, params: { ...changed, ...this.parts.models.drawParams() } };
   }
 
   // The changed weight settings, by parameter name.
@@ -71,9 +74,10 @@ class StrategyForm {
   /**
    * @param {string} model
    * @param {string} [assistant]
+   * @param {Record<string, any>} [values]
    */
-  #choose(model, assistant) {
-    this.parts.models.show(model, assistant);
+  #choose(model, assistant, values) {
+    this.parts.models.show(model, assistant, values);
     this.parts.own.look(model);
   }
 
@@ -84,7 +88,7 @@ class StrategyForm {
   #draw(name, given) {
     const strategy = findStrategy(name) || getDeclaration().strategies[0];
     const id = `form-${++serial}`;
-    const models = new ModelPicker(strategy, id);
+    const models = new ModelPicker(strategy, id, this.options);
     const { only, dials } = strategy;
     const form = new Form(strategy.params, id, given, { close: true, only, dials });
     models.params = () => form.values();
@@ -119,7 +123,7 @@ class StrategyForm {
     const { model } = this.parts.models.values();
     const chosen = model !== this.parts.strategy.model;
     this.parts = this.#draw(name, this.#changedValues);
-    if (chosen && !(model in this.parts.strategy.refused)) this.#choose(model);
+    if (chosen && !this.parts.models.refuses(model)) this.#choose(model);
   }
 
   /** @param {string} name */
@@ -145,6 +149,7 @@ class StrategyForm {
  * @param {string} label
  * @param {StartForm} start
  * @param {() => void} changed
+ * @param {{ addresses?: boolean }} [options]
  */
-export const createStrategyForm = (label, start, changed) =>
-  new StrategyForm(label, start, changed);
+export const createStrategyForm = (label, start, changed, options = {}) =>
+  new StrategyForm(label, start, changed, options);

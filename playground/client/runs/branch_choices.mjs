@@ -32,6 +32,25 @@ export const countBranchTokens = ({ parent }) =>
   parent ? (parent.earlier ?? 0) + parent.kept + parent.token_ids.length : 0;
 
 /**
+ * Whether a run on a server cannot be continued, because the ids of its prompt are unknown.
+ * @param {Run} run
+ */
+export const lacksIds = (run) => !!run.served && !run.prompt_ids.length;
+
+/**
+ * Return what a branch of a run on a server says besides; nothing for another run.
+ * @param {Run} run
+ * @param {Step} step
+ */
+export const serverFields = (run, step) =>
+  run.served
+    ? {
+        parent_model: run.form?.model,
+        merged: run.steps.slice(0, step.index).some(({ detail }) => detail?.merged),
+      }
+    : {};
+
+/**
  * Return the ids of the generated tokens before the one that a step decided.
  * A branch keeps exactly these.
  * @param {Run} run

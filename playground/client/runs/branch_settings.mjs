@@ -17,6 +17,8 @@ function weightSettings(run) {
  * @param {Run} run
  */
 export function formSettings(run) {
+  // Of a server's run, only the form knows the address.
+  if (run.served && run.form) return { ...run.form, params: run.form.values };
   const given = Object.entries(run.config).filter(([, value]) => value !== null);
   const params = given.map(([key, value]) => [
     key,

@@ -4,6 +4,7 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { saveTrace } from "../../../visualizers/stage/download.mjs";
 import { createComparison } from "./branch_comparison.mjs";
 import {
+  askedStrategy,
   branchName,
   branchOrigin,
   firstWords,
@@ -54,7 +55,7 @@ class BranchRow {
     const name = branchName(member);
     item.style.setProperty("--depth", String(depth));
     item.classList.toggle("child", depth > 0);
-    this.title.textContent = strategyTitle(member.strategy);
+    this.title.textContent = strategyTitle(askedStrategy(member));
     this.where.textContent = branchOrigin(member) + lost;
     this.text.textContent = firstWords(member);
     this.value.textContent = runFigure(member);

@@ -13,19 +13,25 @@ import {
   countBranchTokens,
   isBeamStep,
   keptTokenIds,
+  lacksIds,
   listChoices,
+  serverFields,
   suggestedIndex,
 } from "./branch_choices.mjs";
 import { formSettings } from "./branch_settings.mjs";
 import { BranchText } from "./branch_text.mjs";
 import { BranchTree } from "./branch_tree.mjs";
-import { relatedRuns, rememberRun, strategyTitle } from "./related_runs.mjs";
+import { askedStrategy, relatedRuns, rememberRun, strategyTitle } from "./related_runs.mjs";
 
 /** @import { Choice } from "./branch_choices.mjs" */
 
 const CONTEXT_TOKENS = 12;
 const CANNOT_FORK = tr(
   "This model reads its prompt apart from the text it writes: it cannot be continued from a step.",
+);
+
+const UNKNOWN_IDS = tr(
+  "The server did not report the ids of this run's prompt, so it cannot be continued from a step.",
 );
 
 /** @type {Set<ForkPanel>} */
@@ -91,8 +97,9 @@ function redrawTrees() {
  */
 function openRun(run) {
   rememberRun(run);
-  store.show(run.strategy, run);
-  openTab(run.strategy);
+  const strategy = askedStrategy(run);
+  store.show(strategy, run);
+  openTab(strategy);
 }
 
 class ForkPanel {
@@ -246,9 +253,11 @@ class ForkPanel {
    */
   #ensureForm(run) {
     if (this.#form) return this.#form;
-    const form = createStrategyForm(tr("branch"), formSettings(run), () => {
+    const named = () => {
       this.name.textContent = form.title();
-    });
+    };
+    const options = { addresses: Boolean(run.served) };
+    const form = createStrategyForm(tr("branch"), formSettings(run), named, options);
     this.#form = form;
     this.seed.value = String(run.seed);
     this.slot.replaceChildren(form.box, el("label", { class: "fm-seed" }, tr("Seed "), this.seed));
@@ -294,6 +303,7 @@ class ForkPanel {
       chat: !!run.messages,
       end_ids: run.eos_token_ids,
       pieces: Object.fromEntries(ids.map((id) => [id, run.pieces[id]])),
+      ...serverFields(run, step),
       ...put,
       ...controls,
       ...runMediaNames(run),
@@ -328,7 +338,7 @@ class ForkPanel {
   #blocked() {
     const run = this.#run;
     if (!run || !send || !run.model.id) return true;
-    return !!run.model.is_encoder_decoder || !run.steps.length;
+    return !!run.model.is_encoder_decoder || !run.steps.length || lacksIds(run);
   }
 
   drawTree() {
@@ -344,6 +354,7 @@ class ForkPanel {
     }
     this.go.disabled = this.#blocked() || waiting.has(this.#asked);
     if (run.model.is_encoder_decoder) this.#problem(CANNOT_FORK);
+    if (lacksIds(run)) this.#problem(UNKNOWN_IDS);
     if (relatedRuns.has(run.id)) this.drawTree();
     else this.tree.node.hidden = true;
   }
@@ -356,9 +367,12 @@ class ForkPanel {
     this.settings.open = false;
     this.say.textContent = "";
     this.name.textContent = tr("{title}, the settings of this run", {
-      title: strategyTitle(run.strategy),
+      title: strategyTitle(askedStrategy(run)),
     });
     this.#listed = "";
+    // A typed text would need the model's tokenizer here.
+    this.typed.input.hidden = !!run.served;
+    this.typed.clear();
     // Another run's model has other special tokens.
     this.typed.special.look();
   }

@@ -75,9 +75,13 @@ async function openInTab(tab, found, search, since) {
     tab.show(form);
     if (step !== null) selectWhenEnded(name, step);
     const stranger = findUnknownName(form);
+    const start = async () => {
+      showErrorIf(name, await startLinkedBranch(branch, tab.ask()));
+    };
+    if (branch && stranger) tab.next = start;
     if (stranger) return showError(name, notStartedSentence(stranger));
     if (lacks) return tab.media.lacks(lacks);
-    if (branch) showErrorIf(name, await startLinkedBranch(branch, tab.ask()));
+    if (branch) await start();
     else tab.run(true);
     return;
   }

@@ -26,6 +26,17 @@ export function rememberRun(run) {
 export const parentRun = (run) => (run.parent ? relatedRuns.get(run.parent.run_id) : undefined);
 
 /**
+ * Name the tokens of a branch that its server read as ids: the run that it continues has their texts.
+ * @param {Run} run
+ */
+export function nameKeptTokens(run) {
+  const parent = run.served && parentRun(run);
+  if (!parent) return;
+  for (const [id, piece] of Object.entries(parent.pieces))
+    if (run.pieces[Number(id)] === `\uFFFD${id}`) run.pieces[Number(id)] = piece;
+}
+
+/**
  * Return the first ancestor of a run that is on this page.
  * @param {Run} run
  * @returns {Run}
@@ -44,6 +55,12 @@ export function listBranches(run, depth = 0) {
   const children = [...relatedRuns.values()].filter((m) => m.parent?.run_id === run.id);
   return [[run, depth], ...children.flatMap((child) => listBranches(child, depth + 1))];
 }
+
+/**
+ * Return the strategy that asked for a run: the record of a run on a server names none of the page.
+ * @param {Run} run
+ */
+export const askedStrategy = (run) => (run.served && run.form?.strategy) || run.strategy;
 
 /** @param {string} name */
 export const strategyTitle = (name) =>
@@ -66,7 +83,7 @@ export function branchOrigin(run) {
  * Return a run's strategy and origin as one label.
  * @param {Run} run
  */
-export const branchName = (run) => `${strategyTitle(run.strategy)}, ${branchOrigin(run)}`;
+export const branchName = (run) => `${strategyTitle(askedStrategy(run))}, ${branchOrigin(run)}`;
 
 /**
  * Return the beginning of a run's text: at most 14 tokens.

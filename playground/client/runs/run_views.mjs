@@ -1,6 +1,9 @@
 // The views of a strategy's tab: those of its runs, or those of a run that a server computed.
 import { stages, store } from "../shell/page_state.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
+import { nameKeptTokens } from "./related_runs.mjs";
+
+store.watch({ changed: nameKeptTokens });
 
 /**
  * Mount a stage with the views of the run that it shows, and mount it again for a run of the other kind.

@@ -43,6 +43,9 @@ export class StrategyTab {
   #asked = "";
   // Time of the user's latest change to the form, as performance.now().
   #touched = -1;
+  // What Run does first: start the branch of a link that did not start by itself.
+  /** @type {(() => void) | null} */
+  next = null;
 
   /**
    * @param {HTMLElement} root
@@ -146,6 +149,7 @@ export class StrategyTab {
     root.addEventListener("input", ({ target }) => {
       this.#markTouched();
       this.#updateAfterChange();
+      if (target instanceof Node && this.prompt.box.contains(target)) this.next = null;
       const shared = [this.prompt.box, this.models.model.box, this.seed.box];
       if (target instanceof Node && shared.some((box) => box.contains(target))) chosen = this.ask();
     });
@@ -328,8 +332,9 @@ export class StrategyTab {
 
   /** @param {Record<string, any>} form the form of a run, of a link or of a preset */
   show({ prompt, messages, template, image, audio, speech, model, assistant, seed, values }) {
+    this.next = null;
     this.preview.clear();
-    this.models.show(model, assistant);
+    this.models.show(model, assistant, values);
     this.media.show({ image, audio, speech });
     this.#updateMedia();
     this.form.show(values);
@@ -347,7 +352,7 @@ export class StrategyTab {
       ...this.media.ask(),
       ...this.models.values(),
       seed: this.seed.value,
-      params: this.form.values(),
+      params: { ...this.form.values(), ...this.models.drawParams() },
     };
   }
 
@@ -357,6 +362,7 @@ export class StrategyTab {
    */
   async run(linked = false) {
     const { method = "" } = this.form.values();
+    if (this.next) return this.next();
     this.#asked = method;
     if (this.methods?.unsaved(method) && !(await this.methods.save())) return;
     await this.media.ready(() => this.#sendRequest(linked));
