@@ -13,6 +13,21 @@ TERMS = (
         params=("num_assistant_tokens", "prompt_lookup_num_tokens"),
     ),
     Term(
+        "draft tree",
+        "A draft with several guesses for each place: each guess has guesses after it. One pass of the main "
+        "model reads all of them, and the branch that holds its own choices is kept.",
+        "It saves more passes than a draft in a line of the same depth, and mostly fewer than a line of as many "
+        "guesses.",
+        codes=("tree", "lines"),
+        params=(
+            "draft_tree",
+            "draft_tree_depth",
+            "draft_tree_top_k",
+            "draft_tree_nodes",
+            "draft_tree_widths",
+        ),
+    ),
+    Term(
         "main model",
         "The model whose text you want: it judges every drafted token, and writes one itself where "
         "nothing was drafted. Papers call it the target model.",

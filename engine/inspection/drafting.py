@@ -118,9 +118,7 @@ def _explain_target_choice(
         return
     race = None
     if place.trace.config.get("do_sample"):
-        # The loop draws noise for all positions of the round at once.
-        like = chain.logits.new_empty((len(place.views), chain.logits.shape[-1]))
-        race = Race(draw_noise(like, place.generator())[where])
+        race = Race(_redraw_noise(place, detail, chain.logits, where))
     explain_choice(place, chain, token, chosen, draft, race, "the main model")
     if drafted is not None and drafted.token_id == token:
         draft.add_sentence(
@@ -131,6 +129,17 @@ def _explain_target_choice(
     else:
         _explain_drafted(place, drafted, token, draft)
     _add_draft_facts(draft, drafted if drafted and drafted.token_id == token else None)
+
+
+def _redraw_noise(
+    place: ReplayedStep, detail: DraftDetail, like: torch.Tensor, where: int
+) -> torch.Tensor:
+    """Redraw the (vocab,) noise of one position of a round."""
+    generator, places = place.generator(), len(place.views)
+    if detail.tree:  # one position after the other, as far as its branches led
+        return [draw_noise(like[:1], generator)[0] for _ in range(where + 1)][-1]
+    # The loop draws noise for all positions of the round at once.
+    return draw_noise(like.new_empty((places, like.shape[-1])), generator)[where]
 
 
 def _add_draft_facts(draft: Explainer, drafted: DraftToken | None) -> None:

@@ -175,6 +175,23 @@ def check_stopping(criteria: StoppingCriteria, input_ids: torch.Tensor) -> torch
     return criteria(input_ids, None)
 
 
+def cut_at_stop(
+    input_ids: torch.Tensor, tokens: list[int], criteria: StoppingCriteria
+) -> tuple[list[int], bool]:
+    """Return new tokens up to the first that ends the text, and whether one does.
+
+    Args:
+        input_ids: (1, length) text before them.
+        tokens: what one pass adds.
+        criteria: checked after every token: transformers checks per pass and runs past a stop string.
+    """
+    for count in range(1, len(tokens) + 1):
+        so_far = torch.cat([input_ids, input_ids.new_tensor([tokens[:count]])], dim=-1)
+        if bool(check_stopping(criteria, so_far).all()):
+            return tokens[:count], True
+    return tokens, False
+
+
 def is_text_criterion(criterion: object) -> bool:
     """Return whether a criterion depends on the text alone, not on time or a stop."""
     of_the_text = (

@@ -9,7 +9,7 @@ from engine.declare.bundled_loop import BundledLoop, ChooseLoop
 from engine.declare.params import Choice, Flag, Integer, Number, param, params_of
 from engine.errors import ModelError, ParameterError
 from engine.loops.drafting.confidence import ADAPTIVE, CONSTANT
-from engine.loops.drafting.named_drafters import drafted_loop
+from engine.loops.drafting.named_drafters import draft_tree_loop, drafted_loop
 from engine.messages import Message
 from engine.strategies.shared_params import (
     NextTokenParams,
@@ -165,6 +165,9 @@ def make_bundled_loop_chooser(drafter: str) -> ChooseLoop:
 
     def choose(config: DraftingParams, spare: int | None) -> BundledLoop | None:
         del spare
+        if getattr(config, "draft_tree", False):
+            why = "transformers does not draft trees"
+            return BundledLoop(draft_tree_loop, why)
         if drafter == "universal_assisted" and config.do_sample:
             why = (
                 "sampling across tokenizers in transformers does not keep the main model's "

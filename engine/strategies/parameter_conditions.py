@@ -31,7 +31,17 @@ _NEEDS_GREENLIST = ParameterCondition("scheme", ("greenlist",), "Only green list
 _NEEDS_BOUND = ParameterCondition(
     "remasking", (ENTROPY_BOUND,), "Only the order entropy_bound uses this."
 )
+_NEEDS_TREE = ParameterCondition("draft_tree", (True,), "Only draft trees use this.")
+_NEEDS_LINE = ParameterCondition("draft_tree", (False,), "A draft tree has its own size.")
 _NEEDS_SYNTHID = ParameterCondition("scheme", ("synthid",), "Only SynthID uses this.")
+
+_TREE_PARAMETERS = tuple(f"draft_tree_{name}" for name in ("depth", "top_k", "nodes", "widths"))
+_LINE_PARAMETERS = (
+    "num_assistant_tokens",
+    "num_assistant_tokens_schedule",
+    "assistant_confidence_threshold",
+    "assistant_confidence_schedule",
+)
 
 
 def conditional_parameters(strategy: Strategy) -> dict[str, ParameterCondition]:
@@ -45,6 +55,8 @@ def conditional_parameters(strategy: Strategy) -> dict[str, ParameterCondition]:
         (_param_names(GreenListParams), _NEEDS_GREENLIST),
         (_param_names(SynthIdParams), _NEEDS_SYNTHID),
         (("entropy_bound",), _NEEDS_BOUND),
+        (_TREE_PARAMETERS, _NEEDS_TREE),
+        (_LINE_PARAMETERS, _NEEDS_LINE),
     ):
         if only.name in own:
             found |= {name: only for name in names if name in own}

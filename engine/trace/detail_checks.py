@@ -60,8 +60,16 @@ def check_detail(where: str, detail: Detail | None, pieces: Mapping[int, str]) -
     if isinstance(detail, BeamDetail):
         _check_pool(where, detail)
     if isinstance(detail, DraftDetail):
-        for token in detail.tokens:
-            _check_known_value(where, "status", token.status, STATUSES)
+        _check_draft(where, detail)
+
+
+def _check_draft(where: str, detail: DraftDetail) -> None:
+    for token in (*detail.tokens, *detail.tree):
+        _check_known_value(where, "status", token.status, STATUSES)
+    for n, node in enumerate(detail.tree):
+        # Parents come first, so that every branch begins at the text.
+        if node.parent is not None and not 0 <= node.parent < n:
+            raise TraceError("{where} has the guess {n} before its parent.", where=where, n=n)
 
 
 def _check_pool(where: str, detail: BeamDetail) -> None:

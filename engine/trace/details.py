@@ -108,6 +108,21 @@ class DraftToken:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftNode:
+    """One guess of a draft tree."""
+
+    token_id: TokenId
+    parent: int | None
+    """Index of the node before it; None after the last token of the text."""
+    q: Probability
+    """Probability under the draft model, given the tokens before it."""
+    p: Probability | None
+    """Likewise under the target model; None where the target's choices did not lead."""
+    status: str
+    """One of STATUSES; unverified where the target's choices did not lead."""
+
+
+@dataclass(frozen=True, slots=True)
 class Parting:
     """The first position at which a drafted text differs from the target's greedy path."""
 
@@ -139,6 +154,18 @@ class DistributionCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class LineDraft:
+    """A run of the same prompt with drafts of one guess after the other, to compare a draft tree with."""
+
+    length: int
+    """Guesses in a draft."""
+    tokens: int
+    passes: int
+    """Forward passes of the target model."""
+    draft_passes: int
+
+
+@dataclass(frozen=True, slots=True)
 class DraftReport:
     """Measurements made after a drafted run; stored in its last step."""
 
@@ -158,6 +185,8 @@ class DraftReport:
     processor_share: Probability | None = None
     """Share of the time in which the decoding thread computed, the lower of both timings. In the
     rest it waited for a processor or a device."""
+    lines: tuple[LineDraft, ...] = ()
+    """Draft trees with a plain run: drafts in a line, one as deep as the tree and one of its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +219,9 @@ class DraftDetail:
     """Adaptive confidence: the draft ended after a token less probable than this; None if constant."""
     drafter: str = ""
     """assistant, prompt_lookup, early_exit, mtp or universal."""
+    tree: tuple[DraftNode, ...] = ()
+    """Draft trees: all guesses, parents first. ``tokens`` are then those of the branch that was followed,
+    and the most probable guess after it if that was rejected."""
     report: DraftReport | None = None
     """On the last round: checks of the output and the measured cost."""
 

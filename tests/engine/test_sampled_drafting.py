@@ -9,12 +9,14 @@ import torch
 import transformers
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper
 
-from engine.loops.drafting import assisted, lossless_check
+from engine.loops.drafting import assisted, lossless_check, tree_loop
 from engine.loops.drafting.assistant import AssistantDrafter, EarlyExitDrafter
+from engine.loops.drafting.draft_tree import TreeShape
 from engine.loops.drafting.drafter import RunContext
 from engine.loops.drafting.mtp import MtpDrafter
 from engine.loops.drafting.named_drafters import ModelWithTokenizer
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
+from engine.loops.drafting.tree_drafter import TreeDrafter
 from engine.loops.drafting.universal import IntersectionDrafter
 from tests.helpers.chains import Alphabet, Chain, ChainHeads, LayeredChain, Quick, p_of_steps
 
@@ -23,7 +25,7 @@ FEW, MANY = 3_000, 20_000
 LENGTH = 50
 """Draws of one run; every run begins anew."""
 SCALE = 0.7
-DRAFTERS = ("speculative", "universal_assisted", "early_exit", "prompt_lookup", "mtp")
+DRAFTERS = ("speculative", "draft_tree", "universal_assisted", "early_exit", "prompt_lookup", "mtp")
 SETTINGS = {
     "plain": {"assistant_confidence_threshold": 0.0},
     "unsure": {"assistant_confidence_threshold": 0.3, "num_assistant_tokens_schedule": "heuristic"},
@@ -53,6 +55,7 @@ def context_of(drafter: str, settings: str) -> tuple[RunContext, Any]:
     other = ModelWithTokenizer(Chain(third), Alphabet("hgfexyzw"))
     make = {
         "speculative": lambda run: AssistantDrafter(run, Chain(first + third)),
+        "draft_tree": lambda run: TreeDrafter(run, Chain(first + third), TreeShape(3, 3, 7)),
         "universal_assisted": lambda run: IntersectionDrafter(run, speaker, other),
         "early_exit": EarlyExitDrafter,
         "prompt_lookup": PromptLookupDrafter,
@@ -113,3 +116,8 @@ def test_drafts_that_are_always_believed_are_caught_by_the_few(monkeypatch):
 
     monkeypatch.setattr(assisted, "draw_tokens", believing)
     assert p_of("prompt_lookup", "plain", FEW) < 1e-6
+
+
+def test_a_guess_that_is_always_followed_is_caught_by_the_few(monkeypatch):
+    monkeypatch.setattr(tree_loop, "draw_tokens", lambda scores, generator: (scores.argmax(-1), {}))
+    assert p_of("draft_tree", "plain", FEW) < 1e-6

@@ -43,6 +43,7 @@ CASES = {
     "dola, sampled": ("dola", {"do_sample": True, "top_k": 5, "repetition_penalty": 1.2}),
     "speculative": ("speculative", {"num_assistant_tokens": 3}),
     "speculative, sampled": ("speculative", {"num_assistant_tokens": 3, "do_sample": True}),
+    "speculative, tree": ("speculative", {"draft_tree": True, "do_sample": True, "top_k": 0}),
     "prompt_lookup": ("prompt_lookup", {}),
     "prompt_lookup, sampled": ("prompt_lookup", {"do_sample": True, "top_k": 0}),
     "early_exit": ("early_exit", {"assistant_early_exit": 3}),

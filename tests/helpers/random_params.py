@@ -46,9 +46,15 @@ def params_for(name: str, vocab: int) -> st.SearchStrategy[dict[str, Any]]:
 def value_of(name: str, kind: Param, vocab: int) -> st.SearchStrategy[Any]:
     """Return random values of one parameter."""
     value = _MAKERS[type(kind)](kind, vocab)
+    if name == "draft_tree_widths":
+        value = st.lists(st.integers(1, 3), min_size=1, max_size=3).map(_joined)
     if name == "prefix_allowed_tokens_fn":
         value = value | st.lists(_ids(vocab), min_size=1, max_size=4).map(_always)
     return value | st.none() if kind.optional else value
+
+
+def _joined(widths: list[int]) -> str:
+    return ", ".join(map(str, widths))
 
 
 def _always(ids: list[int]) -> Any:

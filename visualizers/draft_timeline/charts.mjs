@@ -54,10 +54,10 @@ export class LengthChart {
    * @param {() => void} choose
    */
   add(step, shown, choose) {
-    const { requested_length, tokens, length_reason } = step.detail;
+    const { requested_length, draft_length, length_reason } = step.detail;
     const values = [
       ["asked", requested_length],
-      ["drafted", tokens.length],
+      ["drafted", draft_length],
       ["kept", shown.accepted],
     ];
     const number = this.#tokensPerPass.push(shown.pace);

@@ -161,12 +161,17 @@ function expectedText({ expected_speed_up: expected, cost_ratio: cost }) {
       );
 }
 
-/** @param {DraftSummary} shown summary of the last round */
-export function createCosts({ figures, plain }) {
+/**
+ * @param {DraftSummary} shown summary of the last round
+ * @param {boolean} tree whether the drafts are trees
+ */
+export function createCosts({ figures, plain }, tree) {
   const costs = createFigures(figures);
   /** @param {...Content} words */
   const note = (...words) => el("p", { class: "dp-note" }, words);
-  const expected = expectedText(figures);
+  const expected = tree
+    ? tr("The papers' formula for the speed-up is about drafts in a line, not about trees.")
+    : expectedText(figures);
   if (!plain)
     return [
       costs,

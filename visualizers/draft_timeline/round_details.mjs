@@ -4,6 +4,7 @@ import { said } from "../shared/server_text.mjs";
 import { renderTerms } from "../shared/terms.mjs";
 import { formatPercent, makeVisible, pluralText, tokenLabel, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
+import { createRoundTree } from "./round_tree.mjs";
 import { checkText, proposalText } from "./words.mjs";
 
 /** @param {...Content} text */
@@ -64,6 +65,7 @@ export function createRoundDetails(run, step) {
     createHeadline(run, step),
     createLength(d),
     ...(d.threshold == null ? [] : [createThreshold(d.threshold)]),
+    ...(d.tree.length ? [createRoundTree(run, step)] : []),
     ...(d.match ? [createArc(run, step)] : []),
     ...(d.drafter === "universal" && d.draft_own.length ? [createRails(run, d)] : []),
     ...(d.residual.length ? [createResidual(run, d)] : []),

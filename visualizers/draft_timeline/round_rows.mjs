@@ -112,7 +112,7 @@ function createTiles(run, step, actions) {
  * @param {TileActions} actions
  */
 export function createRoundRow(run, step, actions) {
-  const drafted = step.detail.tokens.length;
+  const drafted = step.detail.draft_length;
   const round = step.index + 1;
   const number = el(
     "button",

@@ -6,6 +6,7 @@ import { findSelectedOffset } from "../shared/record.mjs";
 import { StepView } from "../shared/step_view.mjs";
 import { formatCount, formatWholePercent, pluralText, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
+import { createRoundTree } from "./round_tree.mjs";
 import { roundSummary } from "./words.mjs";
 
 /** @import { PairRow } from "../shared/pair_bars.mjs" */
@@ -78,14 +79,42 @@ function createGuesses(run, step, select) {
   return el("div", {}, bars, el("details", { class: "dp-more" }, el("summary", {}, summary), rest));
 }
 
+/**
+ * @param {number} tokens
+ * @param {number} passes
+ */
+function paceText(tokens, passes) {
+  const words = formatCount(tokens);
+  return pluralText(
+    passes,
+    tr("{words} words in 1 pass", { words }),
+    tr("{words} words in {n} passes", { words }),
+  );
+}
+
 /** @param {Run} run */
 function headline(run) {
   const { tokens, rounds } = roundSummary(run, run.steps[run.steps.length - 1]).figures;
-  const words = formatCount(tokens);
-  return pluralText(
-    rounds,
-    tr("{words} words in 1 pass", { words }),
-    tr("{words} words in {n} passes", { words }),
+  return paceText(tokens, rounds);
+}
+
+/**
+ * What drafts in a line needed for the same prompt, if the run compared a tree with them.
+ * @param {Run} run
+ */
+function createLines(run) {
+  /** @type {DraftReport["lines"]} */
+  const lines = run.steps[run.steps.length - 1].detail.report?.lines ?? [];
+  return lines.map(({ length, tokens, passes }) =>
+    el(
+      "p",
+      { class: "dp-note" },
+      pluralText(
+        length,
+        tr("With 1 guess at a time: {pace}.", { pace: paceText(tokens, passes) }),
+        tr("With {n} guesses in a line: {pace}.", { pace: paceText(tokens, passes) }),
+      ),
+    ),
   );
 }
 
@@ -131,13 +160,16 @@ export const draftRound = {
     return new StepView(
       (run, step) => {
         if (step.detail?.kind !== "draft") return box.replaceChildren();
+        const tree = step.detail.tree.length > 0;
+        box.classList.toggle("dt-wide", tree);
         box.replaceChildren(
-          createGuesses(run, step, ctx.select),
+          tree ? createRoundTree(run, step) : createGuesses(run, step, ctx.select),
           el(
             "div",
             {},
             el("p", { class: "dt-headline" }, headline(run)),
             createPasses(run, step, (index) => ctx.select(index)),
+            createLines(run),
           ),
         );
       },

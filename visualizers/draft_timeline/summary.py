@@ -35,6 +35,7 @@ class DraftSummary:
     def __init__(self, run: Trace) -> None:
         self.device = run.model.device.split(":")[0]
         self.weight: float | None = run.config.get("assistant_ensemble_weight")
+        self.tree = bool(run.config.get("draft_tree"))
         self.rounds = self.tokens = self.drafted = self.accepted = self.forwards = 0
         self.draft_s = self.verify_s = 0.0
         self.places: list[list[int]] = []
@@ -100,9 +101,9 @@ class DraftSummary:
         }
 
     def _plausible_speed_up(self, rate: float, length: float, cost: float) -> float | None:
-        """Return the papers' expected speed-up; None above this run's tokens per pass."""
+        """Return the papers' expected speed-up; None above this run's tokens per pass, and for trees."""
         expected = expected_speed_up(rate, length, cost)
-        return expected if expected <= self.tokens / self.rounds else None
+        return None if self.tree or expected > self.tokens / self.rounds else expected
 
     def _compare_with_plain(self, step: Step, detail: DraftDetail) -> dict[str, Any] | None:
         """Return the speed of the plain run and the speed-up of this one.

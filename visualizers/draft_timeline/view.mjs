@@ -164,7 +164,7 @@ class DraftTimeline {
       const shown = roundSummary(run, newest);
       this.lengths.scale(shown);
       this.places.replaceChildren(...createPlaces(shown));
-      this.cost.replaceChildren(...createCosts(shown));
+      this.cost.replaceChildren(...createCosts(shown, Boolean(run.config.draft_tree)));
       if (run.follow) this.rows.scrollTop = this.rows.scrollHeight;
     }
     const ended = run.status !== "running";

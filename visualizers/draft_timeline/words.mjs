@@ -121,7 +121,7 @@ const passesText = (n) => pluralText(n, tr("in one pass"), tr("in {n} passes"));
  */
 export function proposalText(run, d) {
   const said = {
-    tokens: pluralText(d.tokens.length, tr("1 token"), tr("{n} tokens")),
+    tokens: pluralText(d.draft_length, tr("1 token"), tr("{n} tokens")),
     passes: passesText(d.draft_forwards),
     took: formatDuration(d.draft_s),
   };
@@ -134,6 +134,8 @@ export function proposalText(run, d) {
     });
   if (d.drafter === "mtp")
     return tr("The [extra head|extra heads] proposed {tokens} {passes} ({took}).", said);
+  if (d.tree.length)
+    return tr("The draft model proposed a tree of {tokens} {passes} ({took}).", said);
   return tr("The draft model proposed {tokens} {passes} ({took}).", said);
 }
 

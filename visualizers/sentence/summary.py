@@ -201,9 +201,9 @@ def describe_layers(step: Step, detail: LayerDetail) -> StepSummary:
 def describe_round(detail: DraftDetail) -> StepSummary:
     """Return the sentence of a drafting round."""
     kept = sum(token.status == "accepted" for token in detail.tokens)
-    count = len(detail.tokens)
+    count = detail.draft_length
     return {
-        "kind": "round" if count else "no_guess",
+        "kind": "no_guess" if not count else "tree" if detail.tree else "round",
         "drafter": detail.drafter,
         "count": count,
         "kept": kept,
@@ -217,6 +217,8 @@ def _round_end(detail: DraftDetail, kept: int) -> str:
     """Return how a round ended: with its text, its whole draft, some of it or none."""
     if detail.final_source == "ended":
         return "ended"
+    if detail.tree and detail.final_source == "bonus":
+        return "branch"
     if kept == len(detail.tokens):
         return "bonus"
     return "own" if kept else "none"

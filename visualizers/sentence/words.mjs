@@ -82,6 +82,10 @@ const GUESSES = {
   ],
   early_exit: [tr("Layer {layer} guessed 1 word."), tr("Layer {layer} guessed {count} words.")],
   mtp: [tr("The extra heads guessed 1 word."), tr("The extra heads guessed {count} words.")],
+  tree: [
+    tr("The draft model guessed 1 word."),
+    tr("The draft model guessed {count} words, as a tree."),
+  ],
 };
 
 // Who guessed -> a guess that was kept.
@@ -99,6 +103,7 @@ const ENDS = {
   none: tr("The main model kept none and wrote {word} itself."),
   bonus: tr("The main model kept all and added {word}."),
   ended: tr("The main model kept {kept}, and the text ended there."),
+  branch: tr("The main model followed {kept} to the end of a branch and added {word}."),
 };
 
 /**
@@ -110,8 +115,8 @@ export function sentenceTemplate({ kind, drafter = "", count = 0, end = "" }) {
     return drafter === "prompt_lookup"
       ? tr("Nothing could be copied here, so the main model wrote {word} itself.")
       : tr("Nothing was guessed here, so the main model wrote {word} itself.");
-  if (kind !== "round") return SENTENCES[kind] ?? SENTENCES.plain;
-  const [one, many] = GUESSES[drafter] ?? GUESSES.assistant;
+  if (kind !== "round" && kind !== "tree") return SENTENCES[kind] ?? SENTENCES.plain;
+  const [one, many] = GUESSES[kind === "tree" ? kind : drafter] ?? GUESSES.assistant;
   return `${count === 1 ? one : many} ${ENDS[end]}`;
 }
 

@@ -193,6 +193,7 @@ export interface DraftDetail {
   exit_layer: number | null;
   threshold: number | null;
   drafter: string;
+  tree: DraftNode[];
   report: DraftReport | null;
 }
 export interface DraftToken {
@@ -200,6 +201,13 @@ export interface DraftToken {
   p: number;
   q: number | null;
   u: number | null;
+  status: string;
+}
+export interface DraftNode {
+  token_id: number;
+  parent: number | null;
+  q: number;
+  p: number | null;
   status: string;
 }
 export interface DraftReport {
@@ -212,6 +220,7 @@ export interface DraftReport {
   distributions: DistributionCheck[];
   others: number | null;
   processor_share: number | null;
+  lines: LineDraft[];
 }
 export interface Parting {
   position: number;
@@ -229,6 +238,12 @@ export interface DistributionCheck {
   degrees: number;
   p_value: number;
   bins: [number[], number, number][];
+}
+export interface LineDraft {
+  length: number;
+  tokens: number;
+  passes: number;
+  draft_passes: number;
 }
 export interface LayerDetail {
   kind: "layer";

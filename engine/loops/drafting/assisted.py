@@ -15,10 +15,12 @@ from engine.errors import ModelError
 from engine.loops.drafting.cache_snapshot import snapshot_cache
 from engine.loops.drafting.drafter import Draft, MakeDrafter, RunContext
 from engine.loops.drafting.round_record import RoundVerification, RoundWriter
+from engine.loops.drafting.tree_drafter import TreeDrafter
+from engine.loops.drafting.tree_loop import tree_loop
 from engine.loops.exponential_race import draw_noise, draw_tokens
 from engine.loops.forward import find_cache
 from engine.loops.recorder import Recorder
-from engine.loops.rows import check_stopping
+from engine.loops.rows import cut_at_stop
 from engine.model_code import FORWARD_PASS, ModelCall
 from engine.models.capabilities import capabilities_of
 from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteria
@@ -60,10 +62,10 @@ def assisted_loop(
     """
     rules = logits_processor, generation_config, generator, stopping_criteria
     context = RunContext(model, input_ids, *rules)
-    drafter = make_drafter(context)
+    if isinstance(drafter := make_drafter(context), TreeDrafter):
+        return (yield from tree_loop(context, drafter, recorder, after, model_kwargs))
     target = TargetForward(model, model_kwargs, shows_states=drafter.reads_states)
     rounds, finished = RoundWriter(recorder, context, drafter, target), False
-    weight = getattr(generation_config, "assistant_ensemble_weight", None)
     while not finished:
         # 1. The drafter proposes tokens x_1 … x_n, with probabilities q if it has any.
         guess = rounds.draft(input_ids)
@@ -73,8 +75,8 @@ def assisted_loop(
         scores = rounds.process(target(candidate, len(guess.tokens)), candidate)
         # 3. x_i is accepted while u_i <= p_i / q_i, or while the target would choose it too. One
         #    more token comes from what p exceeds q by, or from p_n+1 after a whole draft.
-        outcome = verify_draft(guess, scores, context.do_sample, generator, weight)
-        emitted, finished = _cut_at_stop(input_ids, guess, outcome, stopping_criteria)
+        outcome = verify_draft(guess, scores, context.do_sample, generator, context.weight)
+        emitted, finished = cut_at_stop(input_ids, outcome.written(guess), stopping_criteria)
         # 4. The cache forgets rejected tokens, and the drafter learns how far it was right.
         if not finished:
             target.rewind(len(guess.tokens), len(emitted))
@@ -83,7 +85,7 @@ def assisted_loop(
             drafter.learn_states(*target.verified_states(len(guess.tokens), len(emitted)))
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
         yield rounds.make_step(guess, outcome, emitted)
-    yield from rounds.measure(after, input_ids)
+    yield from rounds.measure(after, input_ids, target.first_kwargs)
     return input_ids
 
 
@@ -253,20 +255,3 @@ def residual_distribution(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     total = rest.sum()
     # If p equals q to the last bit, a rejection is a rounding error; sample from p.
     return rest / total if float(total) > 0 else p
-
-
-def _cut_at_stop(
-    input_ids: torch.Tensor,
-    guess: Draft,
-    outcome: RoundVerification,
-    stopping_criteria: StoppingCriteria,
-) -> tuple[list[int], bool]:
-    """Return a round's tokens up to the first that ends the text, and whether one does."""
-    accepted: list[int] = guess.tokens[: outcome.accepted].tolist()
-    emitted = [*accepted, outcome.final]
-    # Checked per token: transformers checks per round and runs past a stop string in a draft.
-    for count in range(1, len(emitted) + 1):
-        so_far = torch.cat([input_ids, input_ids.new_tensor([emitted[:count]])], dim=-1)
-        if bool(check_stopping(stopping_criteria, so_far).all()):
-            return emitted[:count], True
-    return emitted, False

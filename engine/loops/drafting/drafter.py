@@ -11,6 +11,7 @@ import torch
 
 from engine.loops.drafting.confidence import ADAPTIVE, CONSTANT, ConfidenceThreshold
 from engine.loops.drafting.draft_forward import DraftForward, free_positions
+from engine.loops.drafting.draft_tree import DraftTree
 from engine.loops.exponential_race import draw_tokens
 from engine.loops.special_ids import eos_ids
 from engine.messages import Message
@@ -36,6 +37,7 @@ class Draft:
         lost: universal: drafted text that was dropped.
         exit_layer: early exit: layers used.
         threshold: adaptive confidence: the draft ended after a token less probable than this.
+        tree: draft trees: the nodes, whose tokens are ``tokens``.
     """
 
     tokens: torch.Tensor
@@ -49,6 +51,7 @@ class Draft:
     lost: str = ""
     exit_layer: int | None = None
     threshold: float | None = None
+    tree: DraftTree | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,11 @@ class RunContext:
     def do_sample(self) -> bool:
         """Whether tokens are sampled."""
         return bool(self.generation_config.do_sample)
+
+    @property
+    def weight(self) -> float | None:
+        """Share of the target in the mixture that judges drafts; None if the target judges alone."""
+        return getattr(self.generation_config, "assistant_ensemble_weight", None)
 
     @property
     def max_length(self) -> int:

@@ -61,7 +61,7 @@ def make_report_hook(config: Any, make_drafter: MakeDrafter) -> AfterRun:
         step: Step,
     ) -> Step:
         detail = step.detail
-        if not isinstance(detail, DraftDetail) or _is_interrupted(context):
+        if not isinstance(detail, DraftDetail) or is_interrupted(context):
             return step
         report = make_report(config, make_drafter, context, prepared, ids, additions, timed)
         return dataclasses.replace(step, detail=dataclasses.replace(detail, report=report))
@@ -157,7 +157,7 @@ def find_first_parting(
     tell(0, count, "tokens against the main model alone")
     logits = uncached_logits(context, prepared, ids, count + 1)[:-1]
     for place, raw in enumerate(logits):
-        _raise_if_stopped(context, place, count, "tokens")
+        raise_if_stopped(context, place, count, "tokens")
         scores = run_processors(context.processors, ids[:, : start + place], raw[None])[0][0]
         expected, emitted = int(scores.argmax()), int(ids[0, start + place])
         if expected != emitted:
@@ -210,7 +210,7 @@ def run_without_draft(
     generator = torch.Generator(prompt.device).manual_seed(context.generator.initial_seed())
     most = context.max_length - prompt.shape[1]
     started = work_time()
-    ids = _run_to_end(
+    ids = run_to_end(
         next_token_loop(
             context.model,
             prompt,
@@ -225,7 +225,7 @@ def run_without_draft(
     )
     seconds = work_time() - started
     new: list[int] = ids[0, prompt.shape[1] :].tolist()
-    _raise_if_stopped(context, len(new), most, "tokens")
+    raise_if_stopped(context, len(new), most, "tokens")
     return new, seconds
 
 
@@ -244,10 +244,10 @@ def check_distribution(
     generator = torch.Generator(context.input_ids.device)
     generator.manual_seed(context.generator.initial_seed())
     pairs: list[tuple[int, ...]] = []
-    while len(pairs) < runs and not _is_interrupted(context):
+    while len(pairs) < runs and not is_interrupted(context):
         tell(len(pairs), runs, "short runs against the main model's exact distribution")
         pairs.append(tuple(sample_short_run(context, prepared, make_drafter, generator, 2)))
-    _raise_if_stopped(context, len(pairs), runs, "runs")
+    raise_if_stopped(context, len(pairs), runs, "runs")
     first, second = exact_probabilities(context, prepared, len(pairs))
     ones = chi_square_test(Counter(pair[:1] for pair in pairs), first, 1)
     return ones, chi_square_test(Counter(pairs), second, 2)
@@ -270,7 +270,7 @@ def sample_short_run(
         ended = int(ids[0, -1]) in ends
         return torch.tensor([ids.shape[1] >= end or ended], device=ids.device)
 
-    ids = _run_to_end(
+    ids = run_to_end(
         assisted_loop(
             context.model,
             prompt,
@@ -365,7 +365,7 @@ def chi_square_p_value(statistic: float, degrees: int) -> float:
     return float(torch.igammac(half[0], half[1]))
 
 
-def _run_to_end(steps: Any, after: Callable[[int], None] = lambda done: None) -> torch.Tensor:
+def run_to_end(steps: Any, after: Callable[[int], None] = lambda done: None) -> torch.Tensor:
     """Run a loop to its end and return its ids; call ``after`` with the count of each step."""
     try:
         for done in itertools.count(1):
@@ -376,7 +376,7 @@ def _run_to_end(steps: Any, after: Callable[[int], None] = lambda done: None) ->
         return stop.value
 
 
-def _raise_if_stopped(context: RunContext, done: int, total: int, what: str) -> None:
+def raise_if_stopped(context: RunContext, done: int, total: int, what: str) -> None:
     """Raise MeasurementStopped if the run was stopped: half a measurement would look like a whole one."""
     if any(
         getattr(c, "cancelled", None) is not None and c.cancelled.is_set() for c in context.stopping
@@ -389,7 +389,7 @@ def _raise_if_stopped(context: RunContext, done: int, total: int, what: str) -> 
         raise MeasurementStopped(Message(template, done=done, total=total))
 
 
-def _is_interrupted(context: RunContext) -> bool:
+def is_interrupted(context: RunContext) -> bool:
     """Return whether the run was cancelled or ran out of time."""
     for criterion in context.stopping:
         cancelled = getattr(criterion, "cancelled", None)

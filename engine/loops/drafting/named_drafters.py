@@ -12,9 +12,11 @@ import torch
 from engine.loops.drafting.assistant import AssistantDrafter, EarlyExitDrafter
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.confidence import CONSTANT
+from engine.loops.drafting.draft_tree import read_shape
 from engine.loops.drafting.drafter import Drafter, RunContext
 from engine.loops.drafting.mtp import MtpDrafter
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
+from engine.loops.drafting.tree_drafter import TreeDrafter
 from engine.loops.drafting.universal import IntersectionDrafter, ReencodingDrafter
 from engine.loops.recorder import Recorder
 from engine.models.model_types import (
@@ -114,6 +116,47 @@ def drafted_loop(
             **model_kwargs,
         )
     )
+
+
+def draft_tree_loop(
+    model: Model,
+    input_ids: torch.Tensor,
+    logits_processor: Processors,
+    stopping_criteria: StoppingCriteria,
+    generation_config: GenerationConfig,
+    *,
+    draft_tree_depth: int,
+    draft_tree_top_k: int,
+    draft_tree_nodes: int,
+    draft_tree_widths: str | None,
+    assistant_model: Model,
+    **more: Any,
+) -> Generator[Step, None, torch.Tensor]:
+    """Decode one sequence in rounds of drafting a tree and walking through it; see ``assisted_loop``.
+
+    Args:
+        model: the target.
+        input_ids: (1, length) prompt ids.
+        logits_processor: applied at every place of the branch that is followed.
+        stopping_criteria: checked after every token.
+        generation_config: ``do_sample`` and the budget.
+        draft_tree_depth: most guesses in a row.
+        draft_tree_top_k: guesses after each guess, and guesses of a level that are continued.
+        draft_tree_nodes: most guesses in a tree.
+        draft_tree_widths: a fixed shape; see ``read_shape``.
+        assistant_model: the draft model.
+        more: further arguments of ``assisted_loop``.
+
+    Yields:
+        One Step per round.
+
+    Returns:
+        (1, length + new) ids.
+    """
+    shape = read_shape(draft_tree_depth, draft_tree_top_k, draft_tree_nodes, draft_tree_widths)
+    rules = logits_processor, stopping_criteria, generation_config
+    make = partial(TreeDrafter, model=assistant_model, shape=shape)
+    return (yield from assisted_loop(model, input_ids, *rules, make_drafter=make, **more))
 
 
 def _make_drafter(

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from engine.loops.drafting.draft_tree import ROOT
 from engine.loops.drafting.drafter import Draft, Drafter, RunContext
 from engine.loops.host_transfer import Columns, RowValues
 from engine.loops.optional_measurements import OptionalMeasurements
-from engine.loops.recorder import Recorder, round_decimals, round_significant
+from engine.loops.recorder import Observation, Recorder, round_decimals, round_significant
 from engine.timing_noise import work_time
-from engine.trace.details import DraftDetail, DraftToken
+from engine.trace.details import DraftDetail, DraftNode, DraftToken
 from engine.trace.records import Step
 
 if TYPE_CHECKING:
     from engine.loops.drafting.assisted import TargetForward
+    from engine.loops.drafting.tree_forward import TreeForward
 
 RESIDUAL_TOKENS = 8
 
@@ -32,10 +34,11 @@ class RoundVerification:
         accepted: number of accepted drafted tokens.
         final: the token after them.
         source: resampled, bonus or target.
-        p: (n,) the target's probability of each drafted token.
+        p: (n,) the target's probability of each drafted token; NaN where a tree's was not asked for.
         q: (n,) the draft model's, None if it gives none.
         u: (n,) uniform numbers compared with p / q, None in greedy verification.
         residual: (vocab,) the distribution of the final token.
+        path: draft trees: the accepted nodes.
     """
 
     accepted: int
@@ -45,6 +48,12 @@ class RoundVerification:
     q: torch.Tensor | None
     u: torch.Tensor | None
     residual: torch.Tensor
+    path: tuple[int, ...] = ()
+
+    def written(self, guess: Draft) -> list[int]:
+        """Return the accepted tokens of a draft and the one after them."""
+        nodes = range(self.accepted) if guess.tree is None else self.path
+        return [*(int(guess.tokens[node]) for node in nodes), self.final]
 
 
 @dataclass(frozen=True)
@@ -82,14 +91,19 @@ class RoundWriter:
     step: Step
 
     def __init__(
-        self, recorder: Recorder, context: RunContext, drafter: Drafter, target: TargetForward
+        self,
+        recorder: Recorder,
+        context: RunContext,
+        drafter: Drafter,
+        target: TargetForward | TreeForward,
     ) -> None:
         self.recorder, self.context, self.drafter, self.target = recorder, context, drafter, target
         self._index = self._keep = self._passes = 0
+        self._observations: list[Observation] = []
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return the draft that follows ``input_ids`` (1, length); a round begins."""
-        self._began = work_time()
+        self._began, self._observations = work_time(), []
         guess = self.drafter.draft(input_ids)
         self._drafted = work_time()
         return guess
@@ -102,11 +116,15 @@ class RoundWriter:
             candidate: (1, length) text and draft.
         """
         start = candidate.shape[1] - len(logits) + 1
-        self._observations = [
-            self.recorder.observe(row[None], candidate[:, : start + i], self.context.processors)
-            for i, row in enumerate(logits)
-        ]
-        return torch.cat([place.scores for place in self._observations])
+        return torch.cat(
+            [self.observe(row, candidate[:, : start + i]) for i, row in enumerate(logits)]
+        )
+
+    def observe(self, logits: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
+        """Return the (1, vocab) processed scores after (1, length) text, a place of the round, in order."""
+        place = self.recorder.observe(logits[None], text, self.context.processors)
+        self._observations.append(place)
+        return place.scores
 
     def make_step(self, guess: Draft, outcome: RoundVerification, emitted: list[int]) -> Step:
         """Return the Step of the round; its candidates are those of the last emitted token."""
@@ -134,11 +152,11 @@ class RoundWriter:
         return self.step
 
     def measure(
-        self, after: AfterRun | None, input_ids: torch.Tensor
+        self, after: AfterRun | None, input_ids: torch.Tensor, prepared: dict[str, Any]
     ) -> Generator[Step, None, None]:
         """Yield the last Step again with a report on the finished text, if one is wanted."""
         if after is not None:
-            run = self.recorder.additions, self.context, self.target.first_kwargs
+            run = self.recorder.additions, self.context, prepared
             yield after(*run, input_ids, self.step)
 
 
@@ -182,25 +200,54 @@ def draft_detail(this: DraftRound, numbers: RowValues) -> DraftDetail:
         exit_layer=guess.exit_layer,
         threshold=None if guess.threshold is None else round_significant(guess.threshold),
         drafter=this.drafter,
+        tree=_make_tree(this, numbers),
     )
 
 
 def _make_draft_tokens(this: DraftRound, numbers: RowValues, ended: bool) -> tuple[DraftToken, ...]:
-    """Return every drafted token with its numbers and status."""
-    tokens: list[int] = this.guess.tokens.tolist()
-    n = len(tokens)
-    p, q, u = numbers["p"], numbers.get("q"), numbers.get("u")
+    """Return the drafted tokens with their numbers; of a tree, those of the branch that was followed."""
+    nodes = tuple(range(len(this.guess.tokens)))
     accepted = min(this.outcome.accepted, len(this.emitted))
-    statuses = ["accepted"] * accepted + ["unverified"] * (n - accepted)
-    if accepted < n and not ended:
+    statuses = ["accepted"] * accepted + ["unverified"] * (len(nodes) - accepted)
+    if accepted < len(nodes) and not ended:
         statuses[accepted] = "rejected"
+    if this.guess.tree is not None:
+        nodes = this.outcome.path[:accepted]
+        wrong = [] if ended else this.guess.tree.children(nodes[-1] if nodes else ROOT)
+        # The most probable guess stands for those that were rejected with it.
+        nodes, statuses = (*nodes, *wrong[:1]), ["accepted"] * accepted + ["rejected"]
     return tuple(
-        DraftToken(
+        _make_draft_token(this, numbers, node, status)
+        for node, status in zip(nodes, statuses, strict=False)
+    )
+
+
+def _make_draft_token(this: DraftRound, numbers: RowValues, node: int, status: str) -> DraftToken:
+    q, u = numbers.get("q"), numbers.get("u")
+    return DraftToken(
+        int(this.guess.tokens[node]),
+        round_significant(numbers["p"][node]),
+        None if q is None else round_significant(q[node]),
+        None if u is None else round_significant(u[node]),
+        status,
+    )
+
+
+def _make_tree(this: DraftRound, numbers: RowValues) -> tuple[DraftNode, ...]:
+    """Return the nodes of a tree with their probabilities and fates; empty without a tree."""
+    tree = this.guess.tree
+    if tree is None:
+        return ()
+    path = this.outcome.path[: len(this.emitted)]
+    # The tokens of the round were chosen after the text and after each node but the last of these.
+    asked = {ROOT, *path[: len(this.emitted) - 1]}
+    return tuple(
+        DraftNode(
             token_id,
-            round_significant(p[i]),
-            None if q is None else round_significant(q[i]),
-            None if u is None else round_significant(u[i]),
-            statuses[i],
+            None if parent == ROOT else parent,
+            round_significant(numbers["q"][node]),
+            round_significant(numbers["p"][node]) if parent in asked else None,
+            "accepted" if node in path else "rejected" if parent in asked else "unverified",
         )
-        for i, token_id in enumerate(tokens)
+        for node, (token_id, parent) in enumerate(zip(tree.tokens, tree.parents, strict=True))
     )
