@@ -137,6 +137,7 @@ def test_every_place_is_written_once_and_the_prompt_stays(steps, temperature):
     assert (ids < masked_diffusion.MASK).all()
 
 
+@pytest.mark.nightly
 def test_training_lowers_the_bound_and_continues_from_its_checkpoint(documents, tmp_path):
     torch.manual_seed(0)
     trainer = train_diffusion.DiffusionTrainer(tmp_path, 1, "cpu")
