@@ -18,7 +18,7 @@ TERMS = (
         "model reads all of them, and the branch that holds its own choices is kept.",
         "It saves more passes than a draft in a line of the same depth, and mostly fewer than a line of as many "
         "guesses.",
-        codes=("tree", "lines"),
+        codes=("tree", "lines", "draft_passes"),
         params=(
             "draft_tree",
             "draft_tree_depth",

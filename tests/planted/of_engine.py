@@ -253,9 +253,9 @@ ENGINE = (
     Defect(
         "drafts-outrun-the-end",
         "A draft is kept behind the token with which the text should have ended.",
-        "engine/loops/drafting/assisted.py",
-        "            return emitted[:count], True\n",
-        "            return emitted, True\n",
+        "engine/loops/rows.py",
+        "            return tokens[:count], True\n",
+        "            return tokens, True\n",
         (
             "tests/engine/test_drafters.py"
             "::test_a_stop_string_inside_a_draft_ends_the_text_where_plain_decoding_would",

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import ParameterError
 from engine.strategies import STRATEGIES
-from playground.forms import links
+from playground.forms import link_values, links
 from playground.server import request_schema
 from playground.server.request_schema import CALL_PATH, JOIN_PATH, check_request
 from tests.helpers.bombs import MAX_MORE_MB, lists, peak_mb
@@ -81,5 +81,5 @@ def test_a_link_is_parsed_no_further_than_its_limit(monkeypatch):
     with pytest.raises(ParameterError, match="the link's"):
         links._read_tab_form("compare", {"form": long}, None)
     with pytest.raises(ParameterError, match="the link's"):
-        links._read_params(long, STRATEGIES["greedy"])
+        link_values.read_params(long, STRATEGIES["greedy"], "storyteller")
     assert parsed == [100_000, 100_000, 8_000]

@@ -121,7 +121,7 @@ class DraftTree:
         return kept
 
 
-ReadLevel = Callable[[DraftTree, Sequence[int]], list[torch.Tensor]]
+ReadLevel = Callable[[DraftTree, Sequence[int]], "list[torch.Tensor]"]
 """A tree and the nodes of its last level, or ROOT alone -> (vocab,) log-probabilities after each of them."""
 
 

@@ -118,7 +118,9 @@ def find_tree_obstacle(model: Model) -> str:
         return "some of its layers see only the last tokens"
     if getattr(config, "_attn_implementation", "") not in ("eager", "sdpa"):
         return "its attention takes no separate mask for each token"
-    return "" if _reads_branch_like_text(model) else "it reads a branch in another way than a text"
+    with torch.no_grad():
+        agrees = _reads_branch_like_text(model)
+    return "" if agrees else "it reads a branch in another way than a text"
 
 
 def _measures_distances(config: Any) -> bool:
@@ -133,7 +135,6 @@ def _is_plain(cache: Any) -> bool:
     return all(type(layer) is DynamicLayer for layer in cache.layers)
 
 
-@torch.no_grad()
 def _reads_branch_like_text(model: Model) -> bool:
     """Return whether a branch gives the logits of a plain text, as does a text after its branch is kept."""
     size = int(model.config.get_text_config(decoder=True).vocab_size)
