@@ -27,9 +27,9 @@ _LOG = logging.getLogger("engine")
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "gallery"
 INDEX_FILE = "index.json"
 DIAL_MAPS = "dial_maps"
+"""Folder of the maps of the sampled runs, one file for each dial."""
 GRID_DIALS = ("temperature", "top_p")
 """The two dials that the page maps together."""
-"""Folder of the maps of the sampled runs, one file for each dial."""
 CANDIDATES = 8
 MAX_NEW_TOKENS = 100
 """Most new tokens of a recorded run; enough to show what the presets' sentences describe."""

@@ -11,6 +11,7 @@ import torch
 
 from engine.errors import ModelError
 from engine.model_code import FORWARD_PASS, ModelCall
+from engine.models.capabilities import computes_exactly
 from engine.models.readers.token_type_padding import pad_token_types
 
 if TYPE_CHECKING:
@@ -106,10 +107,7 @@ def _measure_causality(loaded: LoadedModel) -> bool:
         # What such a model cannot do shows in the run itself, with a better sentence.
         return True
     one, other = passes
-    exact = loaded.model.dtype in (torch.float32, torch.float64)
-    exact = exact and getattr(loaded.model, "hf_quantizer", None) is None
-    # Quantised weights may scale all rows of a pass together.
-    tolerance = _TOLERANCE if exact else _ROUGH_TOLERANCE
+    tolerance = _TOLERANCE if computes_exactly(loaded.model) else _ROUGH_TOLERANCE
     return not bool((one - other).abs().max() > tolerance * one.abs().max())
 
 

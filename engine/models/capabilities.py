@@ -159,6 +159,13 @@ def capabilities_of(model: Model) -> Capabilities:
     )
 
 
+def computes_exactly(model: Model) -> bool:
+    """Return whether sums of other passes differ in last digits only: full precision, no quantised weights."""
+    exact = model.dtype in (torch.float32, torch.float64)
+    # Quantised weights may scale all rows of a pass together.
+    return exact and getattr(model, "hf_quantizer", None) is None
+
+
 def attention_implementation(model: Model) -> str:
     """Return the attention implementation to load a model with: some classes do not support sdpa."""
     return "sdpa" if getattr(model, "_supports_sdpa", False) else "eager"

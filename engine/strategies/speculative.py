@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from engine.declare.params import Choice, Flag, Integer, Text, param
 from engine.errors import ModelError, ParameterError
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_TREE_NODES = 64
 """Most guesses in a draft tree: the main model reads all of them in every pass."""
+_OBSTACLES: WeakKeyDictionary[LoadedModel, str] = WeakKeyDictionary()
+"""Why a model cannot read a draft tree, "" if it can; measured on first use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,12 +160,14 @@ def prepare(context: Context) -> dict[str, Any]:
 
 
 def check_reads_trees(loaded: LoadedModel) -> None:
-    """Check that a model can read a draft tree; the caller must have its turn.
+    """Check that a model can read a draft tree; the first time, the caller must have its turn.
 
     Raises:
         ModelError: it cannot; the message says why.
     """
-    if why := find_tree_obstacle(loaded.model):
+    if loaded not in _OBSTACLES:
+        _OBSTACLES[loaded] = find_tree_obstacle(loaded.model)
+    if why := _OBSTACLES[loaded]:
         raise ModelError(
             "draft_tree = true: {name} cannot read a tree, as {why}.", name=loaded.name, why=why
         )

@@ -5,7 +5,7 @@ import { renderTerms } from "../shared/terms.mjs";
 import { formatPercent, makeVisible, pluralText, tokenLabel, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { createRoundTree } from "./round_tree.mjs";
-import { checkText, proposalText } from "./words.mjs";
+import { checkText, proposalText, textBefore } from "./words.mjs";
 
 /** @param {...Content} text */
 const createNote = (...text) => el("p", { class: "dp-note" }, text);
@@ -110,8 +110,7 @@ function arcTexts(size, place, copied) {
  */
 function createArc(run, step) {
   const [size, start, copied] = step.detail.match;
-  const written = run.outputs[0] ? run.outputs[0].token_ids : run.tokens[0].map((t) => t.id);
-  const text = [...run.prompt_ids, ...written.slice(0, step.keep)];
+  const text = textBefore(run, step);
   const tail = text.length - size;
   const from = Math.max(0, start - 3);
   const until = Math.min(tail, start + size + copied + 2);

@@ -2,6 +2,7 @@
 import { createScroller, createTable, el, svg } from "../shared/dom.mjs";
 import { formatWholePercent, pluralText, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
+import { textBefore, VERDICTS } from "./words.mjs";
 
 const COLUMN = 128;
 const BOX = 108;
@@ -11,9 +12,8 @@ const MAX_LABEL = 8;
 
 /** @type {Record<string, [string, string]>} */
 const FATES = {
-  accepted: ["✓", tr("kept")],
-  rejected: ["✕", tr("refused")],
-  unverified: ["", tr("dropped with it")],
+  ...VERDICTS,
+  unverified: ["", VERDICTS.unverified[1]],
   own: ["→", tr("main model's own word")],
 };
 
@@ -37,8 +37,7 @@ const FATES = {
 function listWords(run, step) {
   /** @type {DraftDetail} */
   const { tree, final_token_id: final, final_source: source } = step.detail;
-  const written = run.outputs[0]?.token_ids ?? run.tokens[0].map((t) => t.id);
-  const before = [...run.prompt_ids, ...written.slice(0, step.keep)];
+  const before = textBefore(run, step);
   const place = { x: 0, y: 0 };
   const root = { id: before[before.length - 1], parent: -1, kind: "root", share: null, ...place };
   const guesses = tree.map((node) => ({

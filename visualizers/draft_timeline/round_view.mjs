@@ -7,17 +7,11 @@ import { StepView } from "../shared/step_view.mjs";
 import { formatCount, formatWholePercent, pluralText, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { createRoundTree } from "./round_tree.mjs";
-import { roundSummary } from "./words.mjs";
+import { roundSummary, VERDICTS } from "./words.mjs";
 
 /** @import { PairRow } from "../shared/pair_bars.mjs" */
 
 const MAX_ROWS = 8;
-/** @type {Record<string, string[]>} */
-const VERDICTS = {
-  accepted: ["✓", tr("kept")],
-  rejected: ["✕", tr("refused")],
-  unverified: ["–", tr("dropped with it")],
-};
 
 /**
  * @param {Run} run

@@ -13,6 +13,15 @@ export const STATUS_GLYPHS = {
   bonus: "+",
   target: "→",
 };
+/**
+ * What became of a guess, as a sign and in a word.
+ * @type {Record<string, [string, string]>}
+ */
+export const VERDICTS = {
+  accepted: ["✓", tr("kept")],
+  rejected: ["✕", tr("refused")],
+  unverified: ["–", tr("dropped with it")],
+};
 /** @type {Record<string, string>} */
 export const STATUS_TEXT = {
   accepted: tr("accepted"),
@@ -59,6 +68,16 @@ export const roundSummary = (run, step) => run.shown[step.index].draft_timeline;
  * @param {Run} run
  */
 export const mixtureWeights = (run) => roundSummary(run, run.steps[0]).weights;
+
+/**
+ * The ids of the prompt and of the text before a round.
+ * @param {Run} run
+ * @param {Step} step
+ */
+export function textBefore(run, step) {
+  const written = run.outputs[0] ? run.outputs[0].token_ids : run.tokens[0].map((t) => t.id);
+  return [...run.prompt_ids, ...written.slice(0, step.keep)];
+}
 
 /** @param {Run} run */
 function acceptanceRule(run) {

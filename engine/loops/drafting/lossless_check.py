@@ -210,7 +210,7 @@ def run_without_draft(
     generator = torch.Generator(prompt.device).manual_seed(context.generator.initial_seed())
     most = context.max_length - prompt.shape[1]
     started = work_time()
-    ids = run_to_end(
+    ids = _run_to_end(
         next_token_loop(
             context.model,
             prompt,
@@ -270,7 +270,7 @@ def sample_short_run(
         ended = int(ids[0, -1]) in ends
         return torch.tensor([ids.shape[1] >= end or ended], device=ids.device)
 
-    ids = run_to_end(
+    ids = _run_to_end(
         assisted_loop(
             context.model,
             prompt,
@@ -365,7 +365,7 @@ def chi_square_p_value(statistic: float, degrees: int) -> float:
     return float(torch.igammac(half[0], half[1]))
 
 
-def run_to_end(steps: Any, after: Callable[[int], None] = lambda done: None) -> torch.Tensor:
+def _run_to_end(steps: Any, after: Callable[[int], None] = lambda done: None) -> torch.Tensor:
     """Run a loop to its end and return its ids; call ``after`` with the count of each step."""
     try:
         for done in itertools.count(1):

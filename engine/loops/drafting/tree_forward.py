@@ -11,7 +11,7 @@ import torch
 from engine.loops.drafting.draft_tree import ROOT
 from engine.loops.forward import make_empty_cache
 from engine.model_code import FORWARD_PASS, ModelCall
-from engine.models.capabilities import capabilities_of
+from engine.models.capabilities import capabilities_of, computes_exactly
 from engine.models.layer_types import has_growing_rotary_tables
 from engine.models.model_types import Model
 
@@ -151,9 +151,7 @@ def _reads_branch_like_text(model: Model) -> bool:
     text = torch.tensor([[*start, *branch, *last]], device=model.device)
     read.append(tree.read_text(text))
     plain.append(TreeForward(model).read_text(text))
-    exact = model.dtype in (torch.float32, torch.float64)
-    exact = exact and getattr(model, "hf_quantizer", None) is None
-    tolerance = _TOLERANCE if exact else _ROUGH_TOLERANCE
+    tolerance = _TOLERANCE if computes_exactly(model) else _ROUGH_TOLERANCE
     return _is_plain(tree.cache) and all(
         float((one - two).abs().max()) <= tolerance * float(two.abs().max())
         for one, two in zip(read, plain, strict=True)
