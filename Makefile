@@ -5,6 +5,8 @@ PY := $(VENV)/bin/python
 NPM := $(PY) -m tests.npm
 export GRADIO_ANALYTICS_ENABLED := False
 export HF_HUB_DISABLE_TELEMETRY := 1
+# Hundreds of processes import the project; without compiled files each of them compiles it anew. Empty is off.
+export PYTHONDONTWRITEBYTECODE :=
 
 # One process more than there are cores, at most four, as tests wait for servers and browsers; one thread in
 # each. A file stays whole, as its tests share pages; the browser's files come first, as one of them at the end

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,17 +26,11 @@ from tests.helpers.gates import gate
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import failed, finished, without_time
 from tests.helpers.sentences import clean
-from tests.helpers.strategies import OURS, make, trace_of
+from tests.helpers.strategies import OURS, make, recorded, trace_of
 from visualizers import VISUALS, strategy_visuals, summarize_trace
 
 NAMES = list(STRATEGIES)
 VIEWS = Path(__file__).parents[1] / "visualizers" / "stage" / "view_index.mjs"
-
-
-@cache
-def recorded(name):
-    """Return a run of a strategy, which all tests that only read it share."""
-    return trace_of(name)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -103,7 +103,8 @@ def test_paper_shows_what_was_run_and_nothing_to_press(browser, tmp_path):
             expect(alone.locator(gone).first).to_be_hidden()
 
 
-@pytest.mark.parametrize("strategy", ["beam_search", *mark_nightly(["dola"])])
+@pytest.mark.nightly
+@pytest.mark.parametrize("strategy", ["beam_search", "dola"])
 def test_a_notebook_shows_the_page(browser, strategy):
     trace = gallery.open_entry(FIRST[strategy])
     with watched(browser) as notebook:

@@ -18,7 +18,7 @@ from tests.helpers.nightly import mark_nightly
 from tests.helpers.references import THRESHOLD, expected, params_of
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
-from tests.helpers.strategies import OURS
+from tests.helpers.strategies import BY_LOOP
 from tests.helpers.tokenizers import make_tokenizer
 from tests.helpers.zoo import KIND_NAMES, KINDS, made, make_model, zoo_draft, zoo_model
 
@@ -52,7 +52,7 @@ def greedy(loaded, ids):
     return finished(DecodeRequest("greedy", loaded, input_ids=ids, params=params)).outputs
 
 
-@pytest.mark.parametrize("strategy", OURS)
+@pytest.mark.parametrize("strategy", BY_LOOP)
 @pytest.mark.parametrize("name", KIND_NAMES)
 def test_equal_to_generate_or_refused(name, strategy):
     kind, request = KINDS[name], asked(strategy, name)

@@ -11,7 +11,7 @@ from engine.models.loading import LoadedModel
 from tests.helpers import zoo
 from tests.helpers.drafting import PROMPT, drafter, finish, native_rounds, rounds
 from tests.helpers.models import golden_model
-from tests.helpers.nightly import mark_nightly
+from tests.helpers.nightly import cross, mark_nightly
 
 PROCESSORS = [
     {},
@@ -50,10 +50,9 @@ PADDED_BY_END = {"pad_token_id": 2}
 
 
 @pytest.mark.parametrize(
-    ("schedule", "threshold"),
-    [("constant", 0.4), ("heuristic", 0.0), *mark_nightly([("constant", 0.0), ("heuristic", 0.4)])],
+    ("processors", "threshold", "schedule"),
+    cross(PROCESSORS, [0.4, 0.0], ["constant", "heuristic"]),
 )
-@pytest.mark.parametrize("processors", PROCESSORS)
 def test_greedy_rounds_and_tokens_are_those_of_transformers(processors, threshold, schedule):
     drafts = {
         "num_assistant_tokens": 5,
@@ -75,8 +74,7 @@ def test_greedy_rounds_and_tokens_are_those_of_transformers(processors, threshol
         assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("processors", SAMPLED)
+@pytest.mark.parametrize(("processors", "seed"), cross(SAMPLED, range(6)))
 def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
     drafts = {
         "num_assistant_tokens": 4,
@@ -97,8 +95,15 @@ def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
     assert rounds(trace) == native
 
 
-@pytest.mark.parametrize("weight", [0.2, 0.7])
-@pytest.mark.parametrize(("do_sample", "seed"), [(False, 0), (True, 0), (True, 1), (True, 2)])
+@pytest.mark.parametrize(
+    ("do_sample", "seed", "weight"),
+    [
+        *((False, 0, 0.2), (True, 0, 0.7), (True, 1, 0.2)),
+        *mark_nightly(
+            [(False, 0, 0.7), (True, 0, 0.2), (True, 1, 0.7), (True, 2, 0.2), (True, 2, 0.7)]
+        ),
+    ],
+)
 def test_judging_by_a_mixture_is_that_of_transformers(do_sample, seed, weight):
     drafts = {
         "num_assistant_tokens": 4,
@@ -120,9 +125,9 @@ def test_judging_by_a_mixture_is_that_of_transformers(do_sample, seed, weight):
     assert rounds(trace) == native
 
 
-@pytest.mark.parametrize("ngram", [1, 2, 3])
-@pytest.mark.parametrize("processors", PROCESSORS)
-@pytest.mark.parametrize("name", ["llama", "gpt2"])
+@pytest.mark.parametrize(
+    ("name", "processors", "ngram"), cross(["llama", "gpt2"], PROCESSORS, [1, 2, 3])
+)
 def test_greedy_prompt_lookup_is_that_of_transformers(name, processors, ngram):
     lookup = {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": ngram}
     params = lookup | processors | {"max_new_tokens": 40}
@@ -186,8 +191,7 @@ def test_prompt_lookup_drafts_with_sampling_and_a_repetition_penalty():
     assert sum(drafted for drafted, _ in native) == 0
 
 
-@pytest.mark.parametrize("layer", [1, 3, 5])
-@pytest.mark.parametrize("processors", PROCESSORS)
+@pytest.mark.parametrize(("processors", "layer"), cross(PROCESSORS, [1, 3, 5]))
 def test_greedy_early_exit_is_that_of_transformers(processors, layer):
     drafts = {
         "num_assistant_tokens": 4,

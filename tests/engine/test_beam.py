@@ -8,6 +8,7 @@ import torch
 from tests.helpers.beams import PROMPT, check_invariants, new_tokens, run
 from tests.helpers.loops import as_recorded
 from tests.helpers.models import golden_cases, golden_model
+from tests.helpers.nightly import cross
 
 MODELS = ("llama", "gpt2", "t5")
 SETTINGS = [
@@ -33,8 +34,7 @@ def native(loaded, ids, seed, **kwargs):
     )
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize(("name", "settings"), cross(MODELS, SETTINGS), ids=str)
 def test_equal_to_transformers(name, settings):
     loaded = golden_model(name)
     start = 1 if loaded.is_encoder_decoder else len(PROMPT)

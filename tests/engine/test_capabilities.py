@@ -25,7 +25,7 @@ from engine.sources.source import Source
 from engine.strategies.compatibility import incompatibility_reason
 from tests.helpers.heads import with_heads
 from tests.helpers.models import IDS, fresh_model, native, set_weights, tiny_llama
-from tests.helpers.nightly import mark_nightly
+from tests.helpers.nightly import cross, mark_nightly
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 from tests.helpers.strategies import NEXT_TOKEN
@@ -209,13 +209,7 @@ def test_which_states_continue_over_several_tokens_and_come_back(name):
 
 @pytest.mark.parametrize(
     ("strategy", "size"),
-    [
-        # Every run of a custom method starts a process: the smallest vocabulary alone by day.
-        pytest.param(name, size, marks=pytest.mark.nightly if name == "custom" and size > 1 else ())
-        for name in NEXT_TOKEN
-        if name != "universal_assisted"
-        for size in (1, 2, 3, 5, 7)
-    ],
+    cross([name for name in NEXT_TOKEN if name != "universal_assisted"], (1, 2, 3, 5, 7)),
 )
 def test_tiny_vocabularies(strategy, size):
     ids = {"vocab_size": size, "bos_token_id": 0, "eos_token_id": None, "pad_token_id": None}

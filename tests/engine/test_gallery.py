@@ -21,6 +21,7 @@ from engine.sources.catalogue import CATALOGUE, CatalogueEntry
 from engine.strategies import chat_presets
 from engine.trace.details import DraftDetail, DraftReport
 from engine.trace.filling import FillDetail
+from tests.helpers.nightly import some_by_day
 from tests.helpers.real import real_model
 from tests.helpers.runs import finished
 from tests.helpers.strategies import NEXT_TOKEN
@@ -29,6 +30,8 @@ from visualizers.draft_timeline.summary import DraftSummary
 SHIPPED = gallery.list_entries()
 OF_PRESETS = [entry for entry in SHIPPED if entry.model is None]
 OF_TALKS = [entry for entry in SHIPPED if entry.model is not None]
+FIRST = {entry.strategy: entry for entry in reversed(OF_PRESETS)}
+"""Strategy -> its first recording."""
 
 
 def preset_of(entry):
@@ -177,7 +180,14 @@ def test_what_is_opened_is_what_the_sentence_speaks_of():
 
 @pytest.mark.parametrize(
     "entry",
-    [*OF_PRESETS, *(pytest.param(entry, marks=pytest.mark.real) for entry in OF_TALKS)],
+    [
+        *some_by_day(OF_PRESETS, FIRST.values()),
+        *(
+            pytest.param(entry, marks=[pytest.mark.real, pytest.mark.nightly])
+            for entry in OF_TALKS[1:]
+        ),
+        pytest.param(OF_TALKS[0], marks=pytest.mark.real),
+    ],
     ids=lambda entry: entry.file,
 )
 def test_an_entry_was_written_by_the_model_as_it_is_now(entry):

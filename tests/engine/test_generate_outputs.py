@@ -15,6 +15,7 @@ from engine.models.loading import LoadedModel
 from engine.trace import json_io
 from tests.helpers.drafting import PROMPT as REPEATING
 from tests.helpers.models import fresh_model, golden_model, tiny_llama
+from tests.helpers.nightly import cross
 from tests.helpers.rich import (
     EVERYTHING,
     LENGTH,
@@ -52,9 +53,7 @@ PLAIN = {
 DRAFTED = {"num_assistant_tokens": 4, "assistant_confidence_threshold": 0.1}
 
 
-@pytest.mark.parametrize("flags", [SCORES, EVERYTHING], ids=["scores", "everything"])
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize(("name", "model", "flags"), cross([*PLAIN], MODELS, [SCORES, EVERYTHING]))
 def test_outputs_are_those_of_generate(name, model, flags):
     loaded, (params, kwargs) = golden_model(model), PLAIN[name]
     trace = run_of(name, loaded, **params, **LENGTH)
@@ -70,8 +69,13 @@ def test_outputs_are_those_of_generate(name, model, flags):
     ) == output_file_size(trace, loaded, flags)
 
 
-@pytest.mark.parametrize("name", ["greedy", "sampling, two", "beam_search", "beam_sampling"])
-@pytest.mark.parametrize("model", ["storyteller", "storyfixer"])
+@pytest.mark.parametrize(
+    ("model", "name"),
+    cross(
+        ["storyteller", "storyfixer"],
+        ["greedy", "sampling, two", "beam_search", "beam_sampling"],
+    ),
+)
 def test_outputs_of_models_that_come_along(name, model):
     loaded, (params, kwargs) = load(model), PLAIN[name]
     asked = DecodeRequest(
@@ -90,9 +94,10 @@ def test_outputs_of_models_that_come_along(name, model):
     check_sized(trace, loaded, EVERYTHING, output)
 
 
-@pytest.mark.parametrize("flags", [SCORES, EVERYTHING], ids=["scores", "everything"])
-@pytest.mark.parametrize("do_sample", [False, True])
-@pytest.mark.parametrize("name", ["speculative", "prompt_lookup", "early_exit"])
+@pytest.mark.parametrize(
+    ("name", "do_sample", "flags"),
+    cross(["speculative", "prompt_lookup", "early_exit"], [False, True], [SCORES, EVERYTHING]),
+)
 def test_drafted_outputs_are_those_of_generate(name, do_sample, flags):
     own = {"do_sample": do_sample, "max_new_tokens": 20}
     # What follows the pad id is masked by transformers' own drafts.

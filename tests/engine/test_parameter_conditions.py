@@ -11,6 +11,7 @@ from engine.declare.params import params_of
 from engine.strategies import STRATEGIES
 from engine.strategies.parameter_conditions import conditional_parameters
 from engine.trace.events import Failed
+from tests.helpers.nightly import some_by_day
 from tests.helpers.random_params import value_of
 from tests.helpers.strategies import NEXT_TOKEN
 from tests.helpers.talkers import PROMPT, assistant, target
@@ -38,14 +39,10 @@ def off(name):
     return found
 
 
-# Every run of a custom method starts a process, and this makes many runs.
+# This makes many runs.
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(n, marks=pytest.mark.nightly if n == "custom" else ())
-        for n in NEXT_TOKEN
-        if DEPENDENT[n]
-    ],
+    some_by_day((n for n in NEXT_TOKEN if DEPENDENT[n]), ("sampling", "speculative", "watermark")),
 )
 def test_what_is_put_off_changes_nothing(name):
     without = off(name)

@@ -9,6 +9,7 @@ from engine import DecodeRequest
 from engine.loops.next_token import next_token_loop
 from tests.helpers.loops import as_recorded, run_loop
 from tests.helpers.models import golden_cases, golden_model, native, new_tokens
+from tests.helpers.nightly import cross
 from tests.helpers.runs import finished
 
 PROMPT = [5, 9, 11, 4, 9, 11]
@@ -58,8 +59,7 @@ def theirs(loaded, ids=PROMPT, seed=0, **params):
     return native(loaded, ids, seed, **params)
 
 
-@pytest.mark.parametrize("processor", PROCESSORS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "processor"), cross(MODELS, [*PROCESSORS]))
 def test_greedy_and_sampling_with_each_processor(name, processor):
     loaded, params = golden_model(name), {"max_new_tokens": 12, **PROCESSORS[processor]}
     assert ours("greedy", loaded, **params) == theirs(loaded, do_sample=False, **params)
@@ -68,8 +68,7 @@ def test_greedy_and_sampling_with_each_processor(name, processor):
     )
 
 
-@pytest.mark.parametrize("warper", WARPERS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "warper"), cross(MODELS, [*WARPERS]))
 def test_sampling_with_each_warper_and_a_batch(name, warper):
     loaded, params = golden_model(name), {"max_new_tokens": 10, **WARPERS[warper]}
     for seed in (1, 2):

@@ -18,7 +18,7 @@ from tests.helpers.tokenizers import speaker_of
 
 PROMPT = [5, 9, 31, 7]
 END = 2
-TRIES = 24
+TRIES = 10
 NATIVE = {
     "greedy": {"do_sample": False},
     "sampling": {"do_sample": True, "top_k": 50},

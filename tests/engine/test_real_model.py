@@ -7,10 +7,11 @@ import pytest
 from engine import DecodeRequest
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import incompatibility_reason
+from tests.helpers.nightly import some_by_day
 from tests.helpers.real import CHAT, PLAIN, assistant_of, ids_of, real_model
 from tests.helpers.references import SAMPLED, expected, params_of
 from tests.helpers.runs import finished
-from tests.helpers.strategies import BY_LOOP_WITHOUT_HEADS, WITHOUT_HEADS
+from tests.helpers.strategies import WITHOUT_HEADS
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
@@ -35,7 +36,7 @@ def check(strategy, prompt, new, seed):
     assert [list(output.token_ids) for output in trace.outputs] == wanted
 
 
-@pytest.mark.parametrize("strategy", BY_LOOP_WITHOUT_HEADS)
+@pytest.mark.parametrize("strategy", some_by_day(WITHOUT_HEADS, ("sampling", "speculative")))
 def test_a_strategy_gives_the_tokens_of_transformers(strategy):
     check(strategy, CHAT, NEW, SEED)
 

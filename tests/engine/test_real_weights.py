@@ -29,7 +29,6 @@ WAYS = {
 EVERYDAY = (
     ("bfloat16", "beam_search", "plain"),
     ("8bit", "early_exit", "chat"),
-    ("disk", "dola", "chat"),
 )
 """The others are tried by ``make nightly``."""
 

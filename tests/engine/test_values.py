@@ -16,7 +16,7 @@ from engine.trace import json_io
 from engine.trace.details import DETAIL_TYPES, DistributionCheck, DraftReport, Parting
 from engine.trace.schema import trace_schema
 from engine.trace.value_types import LOGPROB, PROBABILITY, SECONDS, TOKEN_ID, iter_values
-from tests.helpers.strategies import trace_of
+from tests.helpers.strategies import recorded, trace_of
 
 PARTING = Parting(0, 11, 12, 0.5, 0.6, 0.1, near_tie=False)
 CHECK = DistributionCheck(1, 10, 0.1, 1, 0.7, bins=(((13,), 6, 5.5), ((), 4, 4.5)))
@@ -43,7 +43,7 @@ def test_values_are_found_however_deep_they_are():
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_token_that_a_step_names_has_a_piece(name):
-    trace = trace_of(name)
+    trace = recorded(name)
     named = {token_id for step in trace.steps for _, token_id in iter_values(step, TOKEN_ID)}
     assert named
     assert named <= set(trace.pieces)

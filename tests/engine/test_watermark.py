@@ -22,6 +22,7 @@ from engine.watermark.marks import CONTEXT_IN_PROMPT, NO_CONTEXT, START_TOKEN, T
 from engine.watermark.processors import make_processor
 from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, SynthId
 from tests.helpers.models import golden_model, native
+from tests.helpers.nightly import cross
 from tests.helpers.runs import finished, reread
 from tests.helpers.strategies import make
 from tests.helpers.watermarks import GREEN, PROMPT_IDS, SYNTHID, finish, repetitive
@@ -37,8 +38,7 @@ def theirs(params):
 ALL = [*GREEN, *({"scheme": "synthid", **p} for p in SYNTHID)]
 
 
-@pytest.mark.parametrize("params", ALL, ids=str)
-@pytest.mark.parametrize("do_sample", [True, False])
+@pytest.mark.parametrize(("params", "do_sample"), cross(ALL, [True, False]), ids=str)
 def test_tokens_are_those_of_generate(params, do_sample):
     trace = finish({**params, "do_sample": do_sample})
     expected = native(
@@ -85,9 +85,9 @@ def body(ids, eos):
     return next((ids[:i] for i, token in enumerate(ids) if token in eos), ids)
 
 
-@pytest.mark.parametrize("params", GREEN, ids=str)
-@pytest.mark.parametrize("ignore", [False, True])
-@pytest.mark.parametrize("model", ["llama", "t5"])
+@pytest.mark.parametrize(
+    ("params", "ignore", "model"), cross(GREEN, [False, True], ["llama", "t5"]), ids=str
+)
 def test_the_live_marks_sum_to_the_detectors_count(params, ignore, model):
     trace = finish(
         {**params, "ignore_repeated_ngrams": ignore, "eos_token_id": [96]}, model, tokens=60

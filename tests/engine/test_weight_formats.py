@@ -19,6 +19,7 @@ from engine.strategies import STRATEGIES
 from engine.trace.events import Failed
 from tests.helpers.heads import with_heads
 from tests.helpers.models import tiny_llama
+from tests.helpers.nightly import cross
 from tests.helpers.references import expected, params_of
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
@@ -84,8 +85,7 @@ def held(strategy, folders, weights, **more):
     )
 
 
-@pytest.mark.parametrize("strategy", OURS)
-@pytest.mark.parametrize("way", MARKED)
+@pytest.mark.parametrize(("way", "strategy"), cross([*WAYS], OURS))
 def test_equal_to_generate_on_the_same_model(folders, way, strategy):
     request = held(strategy, folders, WAYS[way])
     trace = finished(request)

@@ -26,7 +26,7 @@ from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import finished
 from tests.helpers.strategies import OURS, PROMPT, make, models_for
 
-ASKED = 10
+ASKED = 5
 MOST = 60
 """Tokens that are asked about until so many answers have made a claim."""
 
@@ -54,7 +54,10 @@ CASES = {
     "watermark, SynthID": ("watermark", {"scheme": "synthid", "keys": [3, 1, 4, 1, 5]}),
 }
 # Their loops are those of other cases; only what they draw from is another distribution.
-BY_NIGHT = ["beam_sampling", "dola, sampled", "speculative, sampled", "prompt_lookup, sampled"]
+BY_NIGHT = [
+    *("greedy", "sampling", "beam_sampling", "dola, sampled", "speculative, sampled"),
+    *("prompt_lookup, sampled", "early_exit", "mtp"),
+]
 BY_DAY = [case for case in CASES if case not in BY_NIGHT]
 
 

@@ -13,7 +13,7 @@ from tests.helpers.events import events_of
 from tests.helpers.patience import PATIENCE_S
 
 PROMPT = "Once upon a time, there was"
-STEPS = 300
+STEPS = 120
 
 
 class Run:

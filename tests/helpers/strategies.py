@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import cache
 
 from engine import DecodeRequest, load
 from engine.strategies import STRATEGIES
 from tests.helpers.models import golden_model
+from tests.helpers.nightly import some_by_day
 from tests.helpers.runs import finished
 
 NEXT_TOKEN = [name for name, strategy in STRATEGIES.items() if "fills" not in strategy.needs]
@@ -24,9 +25,8 @@ LOOPS = {
     "speculative": "drafts, then judges",
 }
 """A strategy for each kind of loop -> what its loop does."""
-BY_LOOP = [pytest.param(name, marks=() if name in LOOPS else pytest.mark.nightly) for name in OURS]
+BY_LOOP = some_by_day(OURS, LOOPS)
 """Every strategy as a parameter of tests that cost seconds: one for each kind of loop by day, all by night."""
-BY_LOOP_WITHOUT_HEADS = [param for param in BY_LOOP if param.values[0] in WITHOUT_HEADS]
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
 
 
@@ -53,3 +53,9 @@ def make(name, seed=1, **params):
 
 def trace_of(name, **params):
     return finished(make(name, **params))
+
+
+@cache
+def recorded(name):
+    """Return a run with the strategy's defaults, which all tests that only read it share."""
+    return trace_of(name)

@@ -10,7 +10,7 @@ import pytest
 
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
-from tests.helpers.strategies import trace_of
+from tests.helpers.strategies import recorded, trace_of
 from visualizers import list_visuals, strategy_visuals, summarize_trace
 from visualizers import page as pages
 from visualizers.__main__ import main
@@ -28,7 +28,7 @@ def given(html):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_run_is_in_the_page_with_what_its_pictures_show(name):
-    trace = trace_of(name)
+    trace = recorded(name)
     made = page(trace)
     data = given(made.html)
     assert json_io.trace_from_dict(data["recorded"]["trace"]) == json_io.loads(json_io.dumps(trace))

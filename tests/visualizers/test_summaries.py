@@ -10,7 +10,7 @@ import pytest
 from engine.strategies import STRATEGIES
 from playground.tabs.replay import trace_with_visuals
 from tests.helpers.jobs import read_run
-from tests.helpers.strategies import make, trace_of
+from tests.helpers.strategies import make, recorded, trace_of
 from visualizers import COMMON_VISUALS, VISUALS, start_summaries, strategy_visuals
 
 FOLDED = frozenset(name for name, visual in VISUALS.items() if visual.fold is not None)
@@ -30,7 +30,7 @@ def test_every_step_comes_with_what_its_pictures_show(name):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_recording_shows_what_the_run_showed(name):
-    trace = trace_of(name)
+    trace = recorded(name)
     header = dataclasses.replace(trace, steps=(), outputs=(), metrics={})
     live = start_summaries(header, strategy_visuals(name, STRATEGIES[name].visuals))
     shown = json.loads(json.dumps([live.add(step) for step in trace.steps], allow_nan=False))

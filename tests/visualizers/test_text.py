@@ -14,7 +14,7 @@ from engine.trace.details import BeamDetail, DraftDetail
 from engine.trace.records import replay_ids
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
-from tests.helpers.strategies import NEXT_TOKEN, trace_of
+from tests.helpers.strategies import NEXT_TOKEN, recorded, trace_of
 from visualizers.text.summary import MIN_PROBABILITY, TextSummary
 
 ONE_BY_ONE = ("greedy", "sampling", "contrastive_search", "dola", "watermark")
@@ -39,7 +39,7 @@ def seen(trace, sequence=0):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_tokens_are_those_of_the_text_and_bits_are_those_of_p(name):
-    trace = trace_of(name)
+    trace = recorded(name)
     text = seen(trace)
     assert [token for token, *_ in text] == replay_ids(trace.steps_of(0))
     # No filter changes the distributions of masked diffusion.
@@ -117,7 +117,7 @@ def test_a_drafted_token_has_that_which_it_was_judged_by(params):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_last_costs_are_those_of_the_run(name):
-    trace = trace_of(name)
+    trace = recorded(name)
     last = shown(trace)[-1]
     assert last["tokens"] == sum(len(replay_ids(trace.steps_of(i))) for i in range(8))
     assert last["forward_passes"] == trace.metrics["forward_passes"]
