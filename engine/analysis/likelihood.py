@@ -21,6 +21,7 @@ from engine.models.text import decode_ids, encode_pair, tokenize_text
 from engine.run.media_request import load_media_inputs
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
 from engine.trace.records import Trace
+from engine.trace.served import ServedDetail
 
 # math.exp overflows a little above 709.
 _MAX_NATS = 700.0
@@ -64,7 +65,8 @@ def score_trace(
     Args:
         trace: a finished run.
         base: the scoring model.
-        writer: the model that wrote the text; None if it has the base model's tokenizer.
+        writer: the model that wrote the text; None if it has the base model's tokenizer, or if a
+            server decoded the run.
         cancelled: stops waiting for the model when set.
         tell: receives Waiting events.
 
@@ -77,7 +79,11 @@ def score_trace(
         raise ModelError(
             "{name} is given text alone, and this text is about something else.", name=base.name
         )
-    if writer is None or has_same_vocabulary(writer, base):
+    if trace.served is not None:
+        same = _reads_same_tokens(trace, base)
+    else:
+        same = writer is None or has_same_vocabulary(writer, base)
+    if same:
         given = load_media_inputs(trace, base)
         return score_ids(base, list(trace.prompt_ids), new, cancelled, tell, given)
     prompt, new = _retokenize(trace, base, writer)
@@ -85,11 +91,27 @@ def score_trace(
     return Scores(base.name, scores.token_ids, scores.logprobs, scores.entropies, recut=True)
 
 
+def _reads_same_tokens(trace: Trace, base: LoadedModel) -> bool:
+    """Return whether the ids of a run on a server stand for the same texts in a model here."""
+    merged = any(isinstance(s.detail, ServedDetail) and s.detail.merged for s in trace.steps)
+    ids = (*trace.prompt_ids, *(trace.outputs[0].token_ids if trace.outputs else ()))
+    return (
+        bool(trace.prompt_ids)
+        and not merged
+        and all(i < base.vocab_size and base.pieces[i] == trace.pieces.get(i) for i in ids)
+    )
+
+
 def _retokenize(
-    trace: Trace, base: LoadedModel, writer: LoadedModel
+    trace: Trace, base: LoadedModel, writer: LoadedModel | None
 ) -> tuple[list[int], list[int]]:
     """Return prompt and text as ids of the scoring model."""
-    if base.tokenizer is None or writer.tokenizer is None:
+    if writer is None and trace.prompt is None:
+        raise ModelError(
+            "{name} cannot read this text: the server made its prompt of messages, and did not say it.",
+            name=base.name,
+        )
+    if base.tokenizer is None or (writer is not None and writer.tokenizer is None):
         raise ModelError(
             "{name} cannot read a text of {model}: no tokenizer.",
             name=base.name,
@@ -97,10 +119,12 @@ def _retokenize(
         )
     prompt = trace.prompt
     if prompt is None:
+        assert writer is not None
+        assert writer.tokenizer is not None
         prompt = decode_ids(writer.tokenizer, trace.prompt_ids)
     text = trace.outputs[0].text if trace.outputs else ""
     literal = trace.config.get("special_tokens") != PARSE
-    if base.is_encoder_decoder or writer.is_encoder_decoder:
+    if base.is_encoder_decoder or (writer is not None and writer.is_encoder_decoder):
         # With an encoder, the text is a sequence of its own and does not continue the prompt.
         ids = tokenize_text(base.tokenizer, prompt, split_special_tokens=literal)["input_ids"]
         return ids, encode_pair(base.tokenizer, "", text)[1]

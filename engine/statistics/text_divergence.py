@@ -30,8 +30,13 @@ def output_tokens(trace: Trace, *, by_id: bool) -> list[Token]:
 
 
 def has_comparable_ids(traces: Sequence[Trace]) -> bool:
-    """Return whether ids of all runs are comparable: same vocabulary size and prompt ids."""
+    """Return whether ids of all runs are comparable: same vocabulary size and prompt ids.
+
+    Ids of a run on a server are not, unless the server says both.
+    """
     first = traces[0]
+    if any(t.served is not None and not (t.prompt_ids and t.model.vocab_size) for t in traces):
+        return False
     return all(
         t.model.vocab_size == first.model.vocab_size and t.prompt_ids == first.prompt_ids
         for t in traces

@@ -13,6 +13,7 @@ import gradio as gr
 from engine.analysis.comparisons import LABELS
 from engine.analysis.likelihood import Scores, score_trace
 from engine.errors import Cancelled, ParameterError
+from engine.live import is_on_server
 from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.models.weights import weights_from_info
@@ -21,7 +22,7 @@ from engine.run.preparation import ModelLoader
 from engine.run.request import DecodeRequest
 from engine.run.scheduler import EventCallback
 from engine.run.weights import read_single_weights
-from engine.sources.source import Source
+from engine.sources.source import Endpoint, Source
 from engine.statistics.text_divergence import diff_tokens, has_comparable_ids, output_tokens
 from engine.statistics.weights_summary import describe_weights
 from engine.strategies import STRATEGIES
@@ -49,10 +50,15 @@ from visualizers.compare.summary import (
 
 
 class Comparison:
-    """Finished traces of one seed of a comparison, and where their texts diverge so far."""
+    """Finished traces of one seed of a comparison, and where their texts diverge so far.
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    Args:
+        seed: of all its runs.
+        titles: those of the columns' strategies; the trace of a run on a server names none.
+    """
+
+    def __init__(self, seed: int, titles: Sequence[str]) -> None:
+        self.seed, self.titles = seed, titles
         self.traces: list[Trace | None] = []
         self.events: list[list[Any]] = []
         self.texts = TextComparison()
@@ -112,10 +118,10 @@ def run_comparison(job: PageJob, payload: Any) -> Iterator[str | dict[str, Any]]
         EngineError: A value is not valid, or the base model cannot be loaded.
     """
     requests = read_requests(payload)
-    comparisons = [Comparison(seed) for seed in read_seeds(payload.get("seed"))]
+    titles = [STRATEGIES[request.strategy].title for request in requests]
+    comparisons = [Comparison(seed, titles) for seed in read_seeds(payload.get("seed"))]
     # Check the base model's name and weights before anything is decoded.
-    named = payload.get("base") or requests[0].model
-    source = Source.parse(named)
+    source = _read_judge(payload.get("base"), requests)
     weights = read_single_weights(
         single_model_weights(payload.get("base_weights") or {}), "compare"
     )
@@ -144,6 +150,19 @@ def run_comparison(job: PageJob, payload: Any) -> Iterator[str | dict[str, Any]]
     job.cancelled.clear()
     found = yield from with_progress(job, partial(judge_texts, comparisons, base))
     yield {"kind": "figures", **found}
+
+
+def _read_judge(named: Any, requests: Sequence[DecodeRequest]) -> Source:
+    """Return the model that scores: the named one, else the first column's that is on this machine."""
+    here = (request.model for request in requests if not is_on_server(request))
+    source = Source.parse(named or next(here, STRATEGIES[requests[0].strategy].default_model))
+    if isinstance(source, Endpoint):
+        raise ParameterError(
+            "base",
+            Message("endpoint:…"),
+            "a server does not score a text: choose a model on this machine",
+        )
+    return source
 
 
 def column_key(number: int, column: int, place: int) -> str:
@@ -204,13 +223,14 @@ def judge_texts(
     total, done = sum(len(comparison.traces) for comparison in comparisons), 0
     for comparison in comparisons:
         columns = []
-        for label, trace in zip(LABELS, comparison.traces, strict=False):
+        parts = zip(LABELS, comparison.titles, comparison.traces, strict=False)
+        for label, title, trace in parts:
             done += 1
             if trace is None or not trace.outputs:
                 notes[Message("{label} has no text to judge.", label=label)] = None
                 continue
             tell(Checking(done - 1, total, Message("texts read by {name}", name=base.name)))
-            column, note = _judge_column(label, trace, base, tell, stopped)
+            column, note = _judge_column(ComparedRun(label, title, trace), base, tell, stopped)
             columns.append(column)
             notes |= dict.fromkeys(note)
         if columns:
@@ -249,23 +269,21 @@ def comparison_figures(
 
 
 def _judge_column(
-    label: str, trace: Trace, base: LoadedModel, tell: EventCallback, stopped: threading.Event
+    column: ComparedRun, base: LoadedModel, tell: EventCallback, stopped: threading.Event
 ) -> tuple[ComparedRun, list[str]]:
-    title = STRATEGIES[trace.strategy].title
+    label, trace = column.label, column.trace
     if stopped.is_set():
-        return ComparedRun(label, title, trace), [
-            Message("{label} was not judged: it was stopped.", label=label)
-        ]
+        return column, [Message("{label} was not judged: it was stopped.", label=label)]
     try:
-        source, weights = Source.parse(trace.model.id), weights_from_info(trace.model)
-        writer = ModelLoader(stopped, tell)(source, weights)
+        writer = None
+        if trace.served is None:
+            source, weights = Source.parse(trace.model.id), weights_from_info(trace.model)
+            writer = ModelLoader(stopped, tell)(source, weights)
         scores = run_in_thread(partial(score_trace, trace, base, writer, stopped, tell))
     except Cancelled:
-        return ComparedRun(label, title, trace), [
-            Message("{label} was not judged: it was stopped.", label=label)
-        ]
+        return column, [Message("{label} was not judged: it was stopped.", label=label)]
     except Exception as error:  # A failed scoring must not lose the text.
-        return ComparedRun(label, title, trace), [
+        return column, [
             Message("{label} was not judged: {error}", label=label, error=error_message(error))
         ]
     note = Message(
@@ -275,27 +293,24 @@ def _judge_column(
         name=base.name,
     )
     pieces = tuple(base.pieces[i] for i in scores.token_ids)
-    return to_column(label, trace, scores, pieces), [note] if scores.recut else []
+    return add_scores(column, scores, pieces), [note] if scores.recut else []
 
 
-def to_column(label: str, trace: Trace, scores: Scores, pieces: tuple[str, ...]) -> ComparedRun:
+def add_scores(column: ComparedRun, scores: Scores, pieces: tuple[str, ...]) -> ComparedRun:
     """Return a column with the base model's scores of its text.
 
     Args:
-        label: the column's letter.
-        trace: its run.
+        column: the run.
         scores: the base model's scores, one value per token of ``pieces``.
         pieces: the texts of the tokens as the base model's tokenizer splits them.
     """
-    return ComparedRun(
-        label,
-        STRATEGIES[trace.strategy].title,
-        trace,
-        scores.mean_logprob,
-        scores.perplexity,
-        scores.logprobs,
-        scores.entropies,
-        pieces,
+    return dataclasses.replace(
+        column,
+        mean_logprob=scores.mean_logprob,
+        perplexity=scores.perplexity,
+        logprobs=scores.logprobs,
+        entropies=scores.entropies,
+        pieces=pieces,
     )
 
 

@@ -29,11 +29,11 @@ from playground.forms.links import preset_form, trace_form
 from playground.forms.run_views import stage_views
 from playground.forms.spec import page_spec
 from playground.shell import scripts
-from playground.tabs.compare import comparison_figures, to_column
+from playground.tabs.compare import add_scores, comparison_figures
 from playground.tabs.replay import trace_with_visuals
 from playground.tabs.watermark_view import pair_html
 from visualizers import strategy_visuals
-from visualizers.compare.summary import TextComparison
+from visualizers.compare.summary import ComparedRun, TextComparison
 from visualizers.dial_map.summary import dial_map_view
 from visualizers.page import to_recording as drawn
 from visualizers.prefix_tree.summary import prefix_tree_view as tree_view
@@ -147,7 +147,11 @@ def _recorded_dial_map(entry: gallery.GalleryEntry, dial: str) -> dict[str, Any]
 def _compare_example(name: str) -> dict[str, Any]:
     found = examples.load_comparison(name)
     judged = [
-        to_column(label, column.trace, column.scores, column.pieces)
+        add_scores(
+            ComparedRun(label, STRATEGIES[column.trace.strategy].title, column.trace),
+            column.scores,
+            column.pieces,
+        )
         for label, column in zip(LABELS, found.columns, strict=False)
     ]
     traces = [column.trace for column in found.columns]

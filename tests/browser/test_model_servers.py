@@ -5,14 +5,18 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from engine.models.loading import load
 from tests.helpers.axe import grave
-from tests.helpers.llama_server import Llama
+from tests.helpers.llama_server import Llama, llama_of
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
     address,
+    choose_comparison,
     fill,
     fits,
+    open_compare_settings,
     open_settings,
+    open_tab,
     select,
     settled,
     shot,
@@ -145,3 +149,29 @@ def test_this_playground_draws_the_tokens_of_a_server_and_continues_its_run(open
         expect(status(page, "sampling")).to_contain_text("reached the token limit")
         again = trace_of(page, "sampling")
         assert (again.prompt_ids, again.outputs) == (branch.prompt_ids, branch.outputs)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", [{}, {"path": "/?__theme=dark", "width": 390, "height": 844}])
+def test_a_model_on_a_server_is_compared_with_the_same_model_here(open_page, options):
+    with llama_of(load("storyteller")).serve() as server:
+        page = open_page(**options)
+        open_tab(page, "Compare")
+        choose_comparison(page, "Beam search and greedy")
+        open_compare_settings(page)
+        for label in "AB":
+            column = page.get_by_label(f"Column {label}", exact=True)
+            column.locator("[data-field=strategy]").select_option("greedy")
+            column.locator("[data-param=max_new_tokens]").fill("6")
+        column.get_by_label("Model", exact=True).select_option(label="An address…")
+        column.get_by_label("Address").fill(server.base)
+        column.get_by_label("Model there").fill("m")
+        page.get_by_role("button", name="Run all").click()
+        expect(page.locator(".cmp-weights")).to_have_text(["float32 on cpu", "on a server"])
+        expect(page.locator(".cmp-verdict")).to_contain_text("same")
+        expect(page.locator(".cmp-table")).to_be_visible()
+        expect(page.locator(".cmp-different")).to_have_count(0)
+        expect(page.locator(".cmp-common")).to_have_count(12)
+        assert fits(page)
+        assert grave(page) == []
+        shot(page, f"compare_server_{options.get('width', 1440)}")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import torch
 
 import engine
 from engine.analysis.server_comparison import compare_with_server
@@ -21,7 +19,7 @@ from engine.serving import decode
 from engine.trace import json_io
 from engine.trace.records import Trace
 from tests.helpers.endpoint_answers import read
-from tests.helpers.llama_server import Llama
+from tests.helpers.llama_server import Llama, distribution_of
 
 TOKENS = 5
 
@@ -33,14 +31,8 @@ def here() -> LoadedModel:
 
 def served_run(here: LoadedModel, warmth: float = 1.0) -> Trace:
     """Return a greedy run of a server whose model is the one here, at another temperature."""
-
-    def distribution(ids: Sequence[int]) -> list[float]:
-        with torch.no_grad():
-            logits = here.model(torch.tensor([list(ids)])).logits[0, -1]
-        return (logits.double() / warmth).log_softmax(-1).tolist()
-
     words = [f" {n}" for n in range(here.vocab_size)]
-    with Llama(distribution, words, most=10).serve() as server:
+    with Llama(distribution_of(here, warmth), words, most=10).serve() as server:
         asked = engine.DecodeRequest(
             "greedy", f"endpoint:{server.base}#m", "one two", params={"max_new_tokens": TOKENS}
         )

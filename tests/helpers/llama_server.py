@@ -6,8 +6,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import torch
+
+from engine.models.loading import LoadedModel
+from engine.models.text import tokenize_text
 from tests.helpers.model_server import Asked, FakeServer, Reply, serve_models, to_events
 
 END_ID = 0
@@ -25,6 +30,27 @@ def some_logprobs(ids: Sequence[int]) -> list[float]:
     return [score - total for score in scores]
 
 
+def distribution_of(loaded: LoadedModel, warmth: float = 1.0) -> Distribution:
+    """Return the distributions of a model on this machine, at a temperature."""
+
+    def logprobs(ids: Sequence[int]) -> list[float]:
+        with torch.no_grad():
+            logits = loaded.model(torch.tensor([list(ids)])).logits[0, -1]
+        return (logits.double() / warmth).log_softmax(-1).tolist()
+
+    return logprobs
+
+
+def llama_of(loaded: LoadedModel, warmth: float = 1.0, most: int = 10) -> Llama:
+    """Return a server of a model on this machine, with its tokenizer."""
+    words = [loaded.pieces[i] for i in range(loaded.vocab_size)]
+    assert loaded.tokenizer is not None
+    split = partial(tokenize_text, loaded.tokenizer)
+    return Llama(
+        distribution_of(loaded, warmth), words, most, lambda text: split(text)["input_ids"]
+    )
+
+
 @dataclass
 class Llama:
     """What the server does.
@@ -33,6 +59,7 @@ class Llama:
         distribution: ids so far -> log-probability of every token.
         words: the text of every token.
         most: most candidates that it lists.
+        split: text -> token ids; None for a token of the text's length for each word.
         change: changes an event or an answer before it is sent.
         slow_after: number of events after which it waits to be released; None for never.
         dies_after: number of events after which the connection ends; None for never.
@@ -41,6 +68,7 @@ class Llama:
     distribution: Distribution = some_logprobs
     words: Sequence[str] = WORDS
     most: int = 10_000
+    split: Callable[[str], list[int]] | None = None
     change: Callable[[dict[str, Any]], dict[str, Any]] = lambda event: event
     slow_after: int | None = None
     dies_after: int | None = None
@@ -67,7 +95,8 @@ class Llama:
     def tokenize(self, asked: Asked) -> Reply:
         """Answer with a token for each word, or with the one that ends a text."""
         text = asked.body["content"]
-        ids = [END_ID] if text == "<end>" else [5 + len(word) % 30 for word in text.split()]
+        split = self.split or (lambda words: [5 + len(word) % 30 for word in words.split()])
+        ids = [END_ID] if text == "<end>" else split(text)
         return Reply({"tokens": [{"id": i, "piece": self.words[i]} for i in ids]})
 
     def complete(self, asked: Asked) -> Reply:

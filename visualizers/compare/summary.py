@@ -127,6 +127,12 @@ class ComparedRun:
     pieces: tuple[str, ...] = ()
     """Piece of text of each scored token."""
 
+    @property
+    def seconds(self) -> float | None:
+        """Time of the run; None if a server decoded it and did not say how long that took."""
+        total = self.trace.timing.total_s
+        return None if self.trace.served is not None and not total else total
+
 
 def comparison_view(columns: Sequence[ComparedRun]) -> dict[str, Any]:
     """Return the table's rows, whose columns are ``COLUMNS``, and the curves of a comparison.
@@ -148,6 +154,8 @@ def comparison_view(columns: Sequence[ComparedRun]) -> dict[str, Any]:
 
 
 def _weights_label(trace: Trace) -> str:
+    if trace.served is not None:
+        return Message("on a server")
     draft = trace.assistant
     own = describe_weights(trace.model)
     return (
@@ -169,6 +177,6 @@ def _table_row(column: ComparedRun) -> list[Any]:
         len(trace.outputs[0].token_ids) if trace.outputs else 0,
         numbers.get("forward_passes"),
         numbers.get("tokens_per_forward"),
-        trace.timing.total_s,
+        column.seconds,
         trace.outputs[0].finish_reason if trace.outputs else "error",
     ]

@@ -6,6 +6,7 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { weightsSentence, weightsSummary } from "../forms/model_picker.mjs";
 import { said as inWords } from "../forms/settings.mjs";
 import { createStrategyForm } from "../forms/strategy_form.mjs";
+import { askedStrategy } from "../runs/related_runs.mjs";
 import { stages, store } from "../shell/page_state.mjs";
 import { getStrategy } from "../shell/spec.mjs";
 import { columnWatchers } from "./compare_observer.mjs";
@@ -52,7 +53,9 @@ export class CompareColumn {
       class: "dp-btn cmp-remove",
       "aria-label": tr("Remove column {label}", { label }),
     });
-    this.form = createStrategyForm(tr("column {label}", { label }), start, () => this.#edited());
+    this.form = createStrategyForm(tr("column {label}", { label }), start, () => this.#edited(), {
+      addresses: true,
+    });
     this.settings = el(
       "section",
       { class: "cmp-column", "aria-label": tr("Column {label}", { label }) },
@@ -115,7 +118,7 @@ export class CompareColumn {
   #runChanged(place) {
     const { key, stage } = this.#stages[place];
     const run = store.shown(key);
-    if (run) this.form.ran(run);
+    if (run && !run.served) this.form.ran(run);
     const quiet = run && QUIET_STATUSES.includes(run.status) && !run.notes?.length;
     stage.classList.toggle("cmp-quiet", Boolean(quiet));
     if (place !== this.#shown) return;
@@ -155,7 +158,7 @@ export class CompareColumn {
   #showHead() {
     const { run } = this;
     const asked = this.form.ask();
-    const { title, dials, params } = getStrategy(run?.strategy ?? asked.strategy);
+    const { title, dials, params } = getStrategy(run ? askedStrategy(run) : asked.strategy);
     const values = run?.config ?? asked.params;
     this.#title.textContent = title;
     this.#dials.textContent = dials
@@ -170,6 +173,11 @@ export class CompareColumn {
    * @param {Run | undefined} run
    */
   #showWeights(run) {
+    if (run?.served) {
+      this.weights.textContent = tr("on a server");
+      this.weights.title = run.served.host;
+      return;
+    }
     const changed = Object.entries(this.form.changedWeights());
     const models = run?.model?.id ? [run.model, run.assistant].filter(Boolean) : [];
     const [own, draft] = models.map(weightsSummary);

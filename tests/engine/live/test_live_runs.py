@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import engine
 from engine.cli.main import main
@@ -26,7 +25,7 @@ from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDel
 from engine.trace.json_io import trace_from_dict, trace_to_dict
 from engine.trace.records import Trace
 from engine.trace.served import ServedDetail
-from tests.helpers.llama_server import END_ID, WORDS, Llama, some_logprobs
+from tests.helpers.llama_server import END_ID, WORDS, Llama, distribution_of, some_logprobs
 from tests.helpers.model_server import FakeServer, Reply, serve_models
 
 KEY = "sk-very-secret-0123456789"
@@ -112,19 +111,13 @@ def test_every_sampler_value_is_sent() -> None:
 
 def test_our_own_draw_is_that_of_a_local_run_on_the_same_distributions() -> None:
     loaded = load("storyteller")
-
-    def distribution(ids: Sequence[int]) -> list[float]:
-        with torch.no_grad():
-            logits = loaded.model(torch.tensor([list(ids)])).logits[0, -1]
-        return logits.double().log_softmax(-1).tolist()
-
     words = [f" {n}" for n in range(loaded.vocab_size)]
     params = {"temperature": 0.9, "top_k": 40, "top_p": 0.9, "max_new_tokens": 8}
     local = decode_to_trace(
         engine.DecodeRequest("sampling", loaded, "Once upon a time", params=params, seed=1)
     )
     own = {**params, "sampler": "own", "eos_token_id": list(local.eos_token_ids)}
-    with Llama(distribution, words).serve() as server:
+    with Llama(distribution_of(loaded), words).serve() as server:
         trace = run(server, "sampling", input_ids=local.prompt_ids, params=own, seed=1)
     assert trace.outputs[0].token_ids == local.outputs[0].token_ids
     assert trace.served is not None
