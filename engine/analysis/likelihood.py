@@ -12,14 +12,16 @@ from dataclasses import dataclass
 import torch
 
 from engine.declare.special_tokens import PARSE
-from engine.errors import ModelError
+from engine.errors import ModelError, ParameterError
 from engine.loops.recorder import round_decimals
 from engine.loops.teacher_forced import run_teacher_forced
+from engine.messages import Message
 from engine.models.context_check import check_fits_context
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.text import decode_ids, encode_pair, tokenize_text
 from engine.run.media_request import load_media_inputs
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
+from engine.sources.source import Endpoint, Source
 from engine.trace.records import Trace
 from engine.trace.served import ServedDetail
 
@@ -51,6 +53,22 @@ class Scores:
         """exp(-mean log-probability); None if the text is empty."""
         mean = self.mean_logprob
         return None if mean is None else round_decimals(math.exp(min(-mean, _MAX_NATS)))
+
+
+def parse_judge(name: object) -> Source:
+    """Return the source of a model that scores texts.
+
+    Raises:
+        EngineError: the name is no model's, or a server computes the model.
+    """
+    source = Source.parse(name)
+    if isinstance(source, Endpoint):
+        raise ParameterError(
+            "base",
+            Message("endpoint:…"),
+            "a server does not score a text: choose a model on this machine",
+        )
+    return source
 
 
 def score_trace(

@@ -19,7 +19,7 @@ from engine.live.record import LiveRecord
 from engine.live.run_limit import one_of_few
 from engine.messages import Message
 from engine.run.jobs import EventCallback, JobStream
-from engine.run.request import DecodeRequest
+from engine.run.request import DecodeRequest, check_request
 from engine.run.visitor import VISITOR
 from engine.settings import SETTINGS
 from engine.sources.endpoint_address import PREFIX
@@ -31,6 +31,23 @@ from engine.trace.records import Trace
 def is_on_server(request: DecodeRequest) -> bool:
     """Return True if a server computes the model of a request."""
     return isinstance(request.model, str) and request.model.startswith(PREFIX)
+
+
+def check_values(request: DecodeRequest) -> int:
+    """Check a request, that of a model behind an address by what servers can do.
+
+    Returns:
+        The number of texts that its run makes.
+
+    Raises:
+        EngineError: a value is not valid, or no server can do it.
+    """
+    if is_on_server(request):
+        # An address that is not allowed is refused as well.
+        Source.parse(request.model)
+        make_plan(request)
+        return 1
+    return check_request(request).config.num_return_sequences
 
 
 def decode_on_server(request: DecodeRequest) -> JobStream:

@@ -13,10 +13,9 @@ from engine.declare.weights import (
     weights_params,
 )
 from engine.errors import MethodError, ParameterError, format_value
-from engine.live import is_on_server
-from engine.live.plan import make_plan
+from engine.live import check_values
 from engine.messages import Message
-from engine.run.request import DecodeRequest, check_request
+from engine.run.request import DecodeRequest
 from engine.sandbox.method_lookup import is_local_method
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -82,18 +81,6 @@ def column_request(column: Any, shared: Mapping[str, Any]) -> DecodeRequest:
     request = run_request({**column, **shared})
     check_values(request)
     return request
-
-
-def check_values(request: DecodeRequest) -> None:
-    """Check the values of a request, those of a model behind an address by what servers can do.
-
-    Raises:
-        EngineError: a value is not valid, or no server can do it.
-    """
-    if is_on_server(request):
-        make_plan(request)
-    else:
-        check_request(request)
 
 
 def check_method_is_local(request: DecodeRequest) -> DecodeRequest:

@@ -12,7 +12,7 @@ ACTIONS = ("tune_plan",)
 
 
 def act(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the number of ``runs``, and the expected ``seconds``, None if nothing has run yet.
+    """Return the number of ``runs``, the expected ``seconds`` or None, and whether a server runs them.
 
     Args:
         payload: see ``read_table_form``.
@@ -21,4 +21,8 @@ def act(payload: Mapping[str, Any]) -> dict[str, Any]:
         EngineError: one sentence on what is wrong.
     """
     plan = read_table_form(payload)
-    return {"runs": len(plan.cells), "seconds": estimate_seconds(plan)}
+    return {
+        "runs": len(plan.cells),
+        "seconds": estimate_seconds(plan),
+        "on_server": plan.is_on_server,
+    }

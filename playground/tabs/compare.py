@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 
 from engine.analysis.comparisons import LABELS
-from engine.analysis.likelihood import Scores, score_trace
+from engine.analysis.likelihood import Scores, parse_judge, score_trace
 from engine.errors import Cancelled, ParameterError
 from engine.live import is_on_server
 from engine.messages import Message
@@ -22,7 +22,7 @@ from engine.run.preparation import ModelLoader
 from engine.run.request import DecodeRequest
 from engine.run.scheduler import EventCallback
 from engine.run.weights import read_single_weights
-from engine.sources.source import Endpoint, Source
+from engine.sources.source import Source
 from engine.statistics.text_divergence import diff_tokens, has_comparable_ids, output_tokens
 from engine.statistics.weights_summary import describe_weights
 from engine.strategies import STRATEGIES
@@ -155,14 +155,7 @@ def run_comparison(job: PageJob, payload: Any) -> Iterator[str | dict[str, Any]]
 def _read_judge(named: Any, requests: Sequence[DecodeRequest]) -> Source:
     """Return the model that scores: the named one, else the first column's that is on this machine."""
     here = (request.model for request in requests if not is_on_server(request))
-    source = Source.parse(named or next(here, STRATEGIES[requests[0].strategy].default_model))
-    if isinstance(source, Endpoint):
-        raise ParameterError(
-            "base",
-            Message("endpoint:…"),
-            "a server does not score a text: choose a model on this machine",
-        )
-    return source
+    return parse_judge(named or next(here, STRATEGIES[requests[0].strategy].default_model))
 
 
 def column_key(number: int, column: int, place: int) -> str:

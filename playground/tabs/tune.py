@@ -144,7 +144,7 @@ def _table_state(table: Table, news: list[CellResult]) -> dict[str, Any]:
             "text": one.text,
             "ended": one.finish_reason,
             "error": one.error,
-            "code": None if one.trace is None else _short_code(one.trace),
+            "code": _short_code(one.trace),
         }
         for one in news
     ]
@@ -152,8 +152,9 @@ def _table_state(table: Table, news: list[CellResult]) -> dict[str, Any]:
     return {"cells": cells, **counts, "view": table_view(table)}
 
 
-def _short_code(trace: Trace) -> str | None:
-    return short_code(plan_export(trace))
+def _short_code(trace: Trace | None) -> str | None:
+    """Return code that repeats a run, None of an earlier run and of one that a server decoded."""
+    return None if trace is None or trace.served else short_code(plan_export(trace))
 
 
 def _take_over(payload: Mapping[str, Any]) -> Any:

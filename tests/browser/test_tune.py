@@ -6,10 +6,14 @@ import json
 import re
 from urllib.parse import urlencode
 
+import pytest
 from playwright.sync_api import expect
 
+from engine.models.loading import load
 from engine.run.decoding import decode_to_trace
 from engine.run.request import DecodeRequest
+from tests.helpers.axe import grave
+from tests.helpers.llama_server import llama_of
 from tests.helpers.pages import finish, fits, run_id, shot, trace_of
 
 PROMPTS = "Once upon a time\nThe dragon opened the door and"
@@ -87,3 +91,40 @@ def test_a_blind_vote_shows_the_prompt_and_is_counted_in_the_table(open_page):
         "No clear preference: Surest was preferred to Warm in 2 of 2 votes (p = 0.50)."
     )
     expect(pair).to_be_hidden()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", [{}, {"path": "/?tab=tune&__theme=dark", "width": 390}])
+def test_a_table_of_a_model_on_a_server_is_run_and_its_link_waits(open_page, options):
+    size = {"width": options["width"], "height": 844} if options else {}
+    with llama_of(load("storyteller")).serve() as server:
+        page = open_page(options.get("path", "/?tab=tune"), **size)
+        tab = page.locator(".tn-tab")
+        fold = tab.locator(".tn-fold")
+        if fold.get_attribute("open") is None:
+            fold.locator("> summary").click()
+        tab.locator("#tune-prompts").fill(PROMPTS)
+        tab.locator("#tune-model-input").select_option(label="An address…")
+        tab.get_by_label("Address").fill(server.base)
+        tab.get_by_label("Model there").fill("m")
+        expect(tab.locator(".dp-status")).to_contain_text("Setting 5: beam_search does not work")
+        tab.locator(".tn-chips > button").last.click()
+        tab.get_by_label("Seeds of each setting").fill("1")
+        expect(tab.locator(".tn-cost")).to_have_text("The server decides how long it takes.")
+        expect(tab.locator("#tune-run")).to_have_text("Run 8 texts")
+        tab.locator("#tune-run").click()
+        expect(tab.locator(".tn-table tbody tr")).to_have_count(4)
+        expect(tab.locator("#tune-stop")).to_be_hidden()
+        expect(tab.locator(".dp-status")).to_have_text("")
+        assert fits(page)
+        assert grave(page) == []
+        shot(page, f"tune_server_{options.get('width', 1440)}")
+        link, asked = page.url, len(server.asked)
+        page.reload()
+        expect(tab.locator(".dp-status")).to_contain_text("Check the settings, then press Run.")
+        expect(tab.get_by_label("Model there")).to_have_value("m")
+        assert len(server.asked) == asked
+        tab.locator("#tune-run").click()
+        expect(tab.locator(".tn-table tbody tr")).to_have_count(4)
+        # It is the same table, which goes on from what a journal has of it.
+        assert page.url == link

@@ -11,7 +11,13 @@ from engine.strategies import STRATEGIES
 
 
 def estimate_seconds(plan: TunePlan) -> float | None:
-    """Return the expected seconds of all runs without other visitors; None before the first run."""
+    """Return the expected seconds of all runs without other visitors.
+
+    Returns:
+        None before the first run, and for a model behind an address.
+    """
+    if plan.is_on_server:
+        return None
     total = 0.0
     for place, setting in enumerate(plan.settings):
         checked = parse_models(check_request(plan.request(Cell(0, place, plan.seeds[0]))))

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from engine.analysis.likelihood import parse_judge
 from engine.analysis.tune.answer_checks import AnswerChecks
 from engine.analysis.tune.measures import DEFAULT_MEASURES, MEASURES, SPEED
 from engine.declare.params import params_of
 from engine.errors import EngineError, ParameterError, suggest_name
+from engine.live import check_values, is_on_server
 from engine.messages import Message
 from engine.number_text import format_value
-from engine.run.request import DecodeRequest, check_request
+from engine.run.request import DecodeRequest
 from engine.settings import SETTINGS
-from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.parameter_conditions import is_seed_used
 
@@ -76,8 +77,9 @@ class TunePlan:
         seeds: 1 to MAX_SEEDS different seeds.
         measures: names of ``MEASURES``.
         checks: pattern, schema and way of comparing with the references.
-        model: as in DecodeRequest.
-        judge: model whose perplexity of the texts is measured; None for the writing model.
+        model: as in DecodeRequest; it may be behind an address.
+        judge: model whose perplexity of the texts is measured; None for the writing model, which
+            a server does not say.
         template: as in DecodeRequest, for conversations.
     """
 
@@ -109,6 +111,11 @@ class TunePlan:
     def runs_alone(self) -> bool:
         """Whether runs may share no passes: the seconds of shared passes belong to no one run."""
         return SPEED in self.measures
+
+    @property
+    def is_on_server(self) -> bool:
+        """Whether a server computes the model."""
+        return is_on_server(self.request(Cell(0, 0, 0)))
 
     def request(self, cell: Cell) -> DecodeRequest:
         """Return the request of a run."""
@@ -154,14 +161,14 @@ def check_plan(plan: TunePlan) -> TunePlan:
             raise ParameterError("measures", name, allowed, suggest_name(name, MEASURES) or "")
     _check_answers(plan)
     if plan.judge is not None:
-        Source.parse(plan.judge)
+        parse_judge(plan.judge)
     # Each setting with the first prompt, and each prompt with the first setting: every pair would be
     # hundreds of checks.
     for place, setting in enumerate(plan.settings):
         _check_setting(plan, place, setting)
     for place in range(len(plan.prompts)):
         try:
-            check_request(plan.request(Cell(place, 0, plan.seeds[0])))
+            check_values(plan.request(Cell(place, 0, plan.seeds[0])))
         except EngineError as error:
             raise EngineError("Prompt {n}: {error}", n=place + 1, error=str(error)) from None
     runs, most = len(plan.cells), SETTINGS.max_public_tune_runs
@@ -190,9 +197,8 @@ def _check_count(name: str, count: int, most: int) -> None:
 def _check_setting(plan: TunePlan, place: int, setting: TuneSetting) -> None:
     """Raise EngineError if a setting cannot run, or more than one text would come of a run."""
     try:
-        checked = check_request(plan.request(Cell(0, place, plan.seeds[0])))
-        if checked.config.num_return_sequences != 1:
-            returned = checked.config.num_return_sequences
+        returned = check_values(plan.request(Cell(0, place, plan.seeds[0])))
+        if returned != 1:
             raise ParameterError("num_return_sequences", returned, "a run of a table gives 1 text")
     except EngineError as error:
         raise EngineError("Setting {n}: {error}", n=place + 1, error=str(error)) from None

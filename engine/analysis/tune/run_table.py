@@ -11,11 +11,12 @@ from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 
-from engine.analysis.likelihood import score_trace
+from engine.analysis.likelihood import parse_judge, score_trace
 from engine.analysis.tune.cell_result import CellResult
 from engine.analysis.tune.measures import PERPLEXITY, measure_run
 from engine.analysis.tune.plan import Cell, TunePlan, check_plan
 from engine.errors import BusyError, Cancelled, EngineError
+from engine.live import decode_on_server
 from engine.messages import Message
 from engine.one_shot_thread import run_in_thread
 from engine.run.decoding import decode
@@ -28,6 +29,7 @@ from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.trace.events import Checking, Failed, Finished, Loading
 from engine.trace.records import Trace
+from engine.trace.served import is_invented_id
 
 Decode = Callable[[DecodeRequest], JobStream]
 _BLOCK = 4
@@ -53,13 +55,14 @@ def run_table(
         done: results of this plan that exist already, see ``TunePlan.cell_key``; they are not yielded.
         cancelled: stops within one step when set; unfinished runs are discarded.
         tell: receives Loading and Checking events.
-        decode: starts a run.
+        decode: starts a run of a model on this machine.
 
     Raises:
         EngineError: the plan is not valid, or the judge model cannot be loaded.
     """
     check_plan(plan)
     cancelled = cancelled or threading.Event()
+    decode = decode_on_server if plan.is_on_server else decode
     known = {result.cell for result in done if result.is_judged}
     missing = [cell for cell in plan.cells if cell not in known]
     size = _BLOCK * SETTINGS.max_shared_runs
@@ -79,7 +82,8 @@ def run_table(
 
 
 def _shares_passes(plan: TunePlan, cell: Cell) -> bool:
-    return STRATEGIES[plan.settings[cell.setting].strategy].shares and not plan.runs_alone
+    shares = STRATEGIES[plan.settings[cell.setting].strategy].shares
+    return shares and not plan.runs_alone and not plan.is_on_server
 
 
 def _run_cells(
@@ -144,7 +148,7 @@ def _run_cell(
             continue
         except EngineError as error:
             return CellResult(cell, error=str(error), seconds=time.perf_counter() - began)
-        return _measure_trace(plan, cell, trace)
+        return _measure_trace(plan, cell, trace, time.perf_counter() - began)
 
 
 def _decode_to_end(
@@ -174,19 +178,22 @@ def _decode_to_end(
         open_runs.discard(stream)
 
 
-def _measure_trace(plan: TunePlan, cell: Cell, trace: Trace) -> CellResult:
+def _measure_trace(plan: TunePlan, cell: Cell, trace: Trace, seconds: float) -> CellResult:
     output, reference = trace.outputs[0], plan.prompts[cell.prompt].reference
     found: Mapping[str, float | None] = measure_run(trace, plan.checks, reference)
-    wants = PERPLEXITY in plan.measures
+    # A server does not score its text.
+    wants = PERPLEXITY in plan.measures and not (plan.judge is None and trace.served)
+    # Invented ids mean other texts in other runs, and all runs are measured together.
+    known = not any(map(is_invented_id, output.token_ids))
     if plan.judge is not None or not wants:
         found = {**found, PERPLEXITY: None}
     return CellResult(
         cell,
         output.text,
-        output.token_ids,
+        output.token_ids if known else (),
         output.finish_reason,
         {name: found[name] for name in plan.measures if name in found},
-        seconds=trace.timing.total_s,
+        seconds=trace.timing.total_s if trace.served is None else seconds,
         is_judged=not wants or not output.token_ids or found[PERPLEXITY] is not None,
         trace=trace,
     )
@@ -199,8 +206,9 @@ def _judge_texts(
     load = ModelLoader(cancelled, tell)
 
     def score(trace: Trace) -> float | None:
-        writer = load(Source.parse(trace.model.id))
-        judge = load(Source.parse(plan.judge)) if plan.judge else writer
+        writer = None if trace.served else load(Source.parse(trace.model.id))
+        judge = load(parse_judge(plan.judge)) if plan.judge else writer
+        assert judge is not None, "without a judge no server's text waits"
         return score_trace(trace, judge, writer, cancelled, tell).perplexity
 
     for place, result in enumerate(waiting):

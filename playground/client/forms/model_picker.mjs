@@ -149,6 +149,18 @@ class AddressChoice extends ModelChoice {
   }
 }
 
+/**
+ * Return a choice of models: of those behind an address too, where this page may use one.
+ * @param {string} id
+ * @param {{ refusal: string, draws: boolean }} strategy see AddressChoice
+ */
+export function createModelChoice(id, strategy) {
+  const texts = /** @type {const} */ ([id, tr("Model"), tr("hub id or folder")]);
+  return getDeclaration().addresses
+    ? new AddressChoice(...texts, strategy)
+    : new ModelChoice(...texts);
+}
+
 export class ModelPicker {
   /**
    * @param {Pick<StrategySpec, "name" | "model" | "assistant" | "refused" | "draft"> & { no_server?: string }} strategy
@@ -160,14 +172,10 @@ export class ModelPicker {
     this.kind = strategy.draft;
     this.refused = strategy.refused;
     this.noServer = strategy.no_server ?? "";
-    const texts = /** @type {const} */ ([`${id}-model`, tr("Model"), tr("hub id or folder")]);
-    this.model =
-      addresses && getDeclaration().addresses
-        ? new AddressChoice(...texts, {
-            refusal: this.noServer,
-            draws: strategy.name === DRAWING,
-          })
-        : new ModelChoice(...texts);
+    const model = `${id}-model`;
+    this.model = addresses
+      ? createModelChoice(model, { refusal: this.noServer, draws: strategy.name === DRAWING })
+      : new ModelChoice(model, tr("Model"), tr("hub id or folder"));
     const offer = () => {
       const offered = getDeclaration().models.filter((m) => roles.includes(m.role));
       this.model.offer(toChoices(offered.map((m) => m.name)), strategy.refused);

@@ -20,6 +20,8 @@ const ASK_AFTER_MS = 400;
 class TuneTab {
   /** @type {Record<string, any> | null} the form of the table shown, with its id */
   #latest = null;
+  /** @type {Record<string, any> | null} the form of a link that waits for Run, with its table */
+  #linked = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
   // Number of the latest question about the plan; only its answer is shown.
@@ -62,6 +64,7 @@ class TuneTab {
         if (!form) return;
         this.plan.show(form);
         if (itself) this.#run(form);
+        else this.#linked = form;
       },
       refuse: (error) => this.#say(error, true),
     });
@@ -71,7 +74,7 @@ class TuneTab {
 
   /** @param {Record<string, any>} [linked] the form of the address, whose table may exist already */
   #run(linked) {
-    const wanted = linked ?? { ...this.plan.ask(), table: randomId() };
+    const wanted = linked ?? this.#tableFor(this.plan.ask());
     this.#latest = wanted;
     beginJob(
       KEY,
@@ -81,6 +84,17 @@ class TuneTab {
         linked: linked !== undefined,
       },
     );
+  }
+
+  /**
+   * Return a plan with its table: that of the link, if the plan is still that of the link.
+   * @param {Record<string, any>} plan
+   */
+  #tableFor(plan) {
+    const same = this.#linked && JSON.stringify({ ...this.#linked, ...plan });
+    return same === JSON.stringify(this.#linked) && this.#linked
+      ? this.#linked
+      : { ...plan, table: randomId() };
   }
 
   #askLater() {
@@ -95,7 +109,7 @@ class TuneTab {
     this.go.textContent = found.error
       ? tr("Run the table")
       : tr("Run {n} texts", { n: found.runs });
-    this.cost.textContent = found.error ? "" : costText(found.seconds);
+    this.cost.textContent = found.error ? "" : costText(found);
     // A plan that is valid again takes back its own error, and no other sentence.
     if (!store.busy(KEY) && (found.error || this.#isRefused))
       this.#say(found.error ?? "", Boolean(found.error));
@@ -152,11 +166,13 @@ class TuneTab {
   }
 }
 
-/** @param {number | null} seconds */
-const costText = (seconds) =>
-  seconds === null
+/** @param {{ seconds: number | null, on_server: boolean }} found */
+function costText({ seconds, on_server }) {
+  if (on_server) return tr("The server decides how long it takes.");
+  return seconds === null
     ? tr("How long it takes is known after the first run.")
     : tr("about {time}", { time: formatDuration(seconds) });
+}
 
 /**
  * @param {HTMLElement} root

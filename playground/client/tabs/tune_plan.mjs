@@ -1,6 +1,7 @@
 // The plan of a table: prompts, settings as chips, seeds, and what the answers are checked for.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
+import { createModelChoice } from "../forms/model_picker.mjs";
 import { createStrategyForm } from "../forms/strategy_form.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
 import { NARROW } from "../shell/tab_layout.mjs";
@@ -38,7 +39,8 @@ export class TunePlan {
       el("option", { value: "exact" }, tr("equals it")),
       el("option", { value: "regex" }, tr("fits it as a pattern")),
     );
-    this.model = createModels(tr("each strategy’s own"));
+    this.model = createModelChoice("tune-model", { refusal: "", draws: false });
+    this.model.offer([{ name: "", title: tr("each strategy’s own") }, ...listTargets()]);
     this.base = createModels(tr("the model that writes"));
     this.chips = el("div", { class: "tn-chips" });
     this.adding = this.#createAdding();
@@ -159,7 +161,7 @@ export class TunePlan {
         "div",
         { class: "tn-line" },
         el("label", {}, tr("Seeds of each setting"), this.seeds),
-        el("label", {}, tr("Model"), this.model),
+        this.model.box,
         el(
           "details",
           { class: "tn-more" },
@@ -194,11 +196,8 @@ export class TunePlan {
 
 /** @param {string} first what the empty choice says */
 function createModels(first) {
-  const targets = getDeclaration().models.filter((m) => m.role === "target");
-  return el(
-    "select",
-    {},
-    el("option", { value: "" }, first),
-    targets.map(({ name, title }) => el("option", { value: name }, title)),
-  );
+  const options = listTargets().map(({ name, title }) => el("option", { value: name }, title));
+  return el("select", {}, el("option", { value: "" }, first), options);
 }
+
+const listTargets = () => getDeclaration().models.filter((m) => m.role === "target");
