@@ -113,6 +113,7 @@ def test_what_is_asked_of_every_filter_and_of_sampling_is_asked_of_this_one(foll
     assert re.search(r"\d+ passed", said), said[-4000:]
 
 
+@pytest.mark.nightly
 def test_what_make_quick_would_say_of_it(followed):
     run(
         followed.copy,

@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.media.examples import EXAMPLES_FOLDER
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, open_settings, run, settled, shot, show, trace_of
 from tests.helpers.patience import PATIENCE_MS
 
@@ -14,7 +13,8 @@ SIDE = 6
 """Parts of a picture beside each other."""
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), *mark_nightly([(390, "dark")])])
+@pytest.mark.nightly
+@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
 def test_a_word_of_a_caption_leads_to_what_the_model_looked_at(open_page, width, theme):
     page = open_page(f"/?__theme={theme}", width=width, height=900)
     show(page, "beam_search")

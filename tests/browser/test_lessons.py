@@ -165,6 +165,7 @@ def test_every_card_hides_its_answer_and_then_draws(open_page, name):
     shot(page, f"lesson_{name}")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "width", "height", "language"),
     [

@@ -26,6 +26,7 @@ def hold(card, name, value):
     card.locator(f"[data-param={name}]").select_option(value)
 
 
+@pytest.mark.nightly
 def test_a_run_can_be_compared_with_its_model_at_fewer_bits(open_page):
     page, card = opened(open_page)
     hold(card, "quantization", "4bit")

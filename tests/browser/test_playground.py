@@ -228,6 +228,7 @@ def test_stop_keeps_the_text_and_the_next_run_works(open_page):
         expect(tokens(page, "greedy")).to_have_count(len(run_of(page, "greedy", "steps")))
 
 
+@pytest.mark.nightly
 def test_a_copied_link_gives_the_same_tokens(open_page, server):
     page = open_page()
     show(page, "sampling")

@@ -21,6 +21,7 @@ TRACES = (
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.real
 def test_three_strategies_answer_a_chat_with_a_system_message(open_page):
     folder = real_folder()

@@ -134,6 +134,7 @@ def test_a_removed_token_never_wins():
     assert len(trace.steps[0].detail.options) == 1
 
 
+@pytest.mark.nightly
 def test_the_presets_show_what_they_say():
     """Greedy search loops on the prompt, contrastive search does not, too much of it rambles."""
     contrastive, greedy, extreme = (

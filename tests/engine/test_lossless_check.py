@@ -176,6 +176,7 @@ def test_a_near_tie_is_reported_as_such():
     assert not lossless_check._make_parting(context, 0, 0, 1, torch.tensor([3.0, 3.1])).near_tie
 
 
+@pytest.mark.nightly
 def test_a_mixture_has_no_badge_and_another_distribution():
     """Judged by a mixture more is accepted, nothing is checked, and the difference is measured."""
     params = {

@@ -100,6 +100,7 @@ def without_a_step(writer, messages, events):
         yield message
 
 
+@pytest.mark.nightly
 def test_a_step_that_is_lost_or_doubled_is_noticed(here, ended):
     with broken(stream.MessageWriter, "messages", without_a_step):
         result = judged(load.PART, load.counted(here, 1, 0, ended))
@@ -107,6 +108,7 @@ def test_a_step_that_is_lost_or_doubled_is_noticed(here, ended):
     assert {"lost", "doubled"} <= set(result["missed"])
 
 
+@pytest.mark.nightly
 def test_a_run_that_is_decoded_twice_is_noticed(here, ended):
     begun, cut_presses, one_at_a_time = [], set(), threading.Lock()
 
@@ -166,6 +168,7 @@ def leaving_a_file(recorder, record, *args, **kwargs):
     return record(recorder, *args, **kwargs)
 
 
+@pytest.mark.nightly
 def test_what_a_fault_leaves_behind_is_noticed():
     with patch.object(faults, "PATIENCE_S", 0.0), broken(Recorder, "record", leaving_a_file):
         result = judged(faults.PART, faults.measure(1, 0))
@@ -257,6 +260,7 @@ def test_nonsense_is_validated():
         assert not judged(fuzz.VALIDATION, fuzz.validated(40, 0))["held"]
 
 
+@pytest.mark.nightly
 def test_the_page_is_there_next_to_runs(here):
     result = judged(liveness.PART, liveness.watched(here, 1, 0))
     assert result["held"], result

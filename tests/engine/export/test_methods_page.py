@@ -8,6 +8,8 @@ import shlex
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 from engine.cli.main import main
 from engine.sandbox.folder import read_method
 from engine.sandbox.method_lookup import find_method
@@ -26,6 +28,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.nightly
 def test_a_reader_comes_from_nothing_to_a_published_method(hub, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     set_for_methods(monkeypatch, tmp_path / "kept")
