@@ -80,6 +80,14 @@ STRATEGY = Strategy(
             model="storyfixer",
             look_at=15,
         ),
+        Preset(
+            "The loop discouraged",
+            "Sam and Sue liked to play in the garden. They",
+            {"max_new_tokens": 80, "dry_multiplier": 0.8},
+            "DRY makes a token less likely the longer the repeat is that it would continue. Short "
+            "repeats stay, the loop does not.",
+            look_at=10,
+        ),
     ),
     visuals=("candidates", "xray", "formula", "draw", "chart"),
 )

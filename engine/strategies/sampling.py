@@ -69,6 +69,22 @@ STRATEGY = Strategy(
             {"max_new_tokens": 40, "num_return_sequences": 3},
             "Three texts, drawn at once.",
         ),
+        Preset(
+            "Without the obvious",
+            STORY,
+            {"max_new_tokens": 60, "xtc_probability": 0.5, "xtc_threshold": 0.1},
+            "XTC tosses a coin at each step. On heads it removes the likeliest tokens: all above "
+            "its threshold but the last.",
+            look_at=4,
+        ),
+        Preset(
+            "Hot, but steered",
+            STORY,
+            {"max_new_tokens": 60, "temperature": 1.6, "top_k": 0, "mirostat_tau": 2.0},
+            "As hot as “Hot and wild”, but Mirostat keeps the surprise near its target: the story "
+            "stays readable.",
+            look_at=12,
+        ),
     ),
     visuals=("candidates", "xray", "formula", "draw", "chart"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 
 import pytest
@@ -52,6 +53,29 @@ def test_temperature_and_nucleus_change_what_can_be_drawn():
     kept = [step.stages[-1].kept for step in preset("sampling", "Nucleus").steps]
     assert min(kept) == 1
     assert max(kept) > 20
+
+
+def test_the_loop_is_discouraged_and_short_repeats_stay():
+    looping, discouraged = (
+        preset("greedy", "Stuck in a loop"),
+        preset("greedy", "The loop discouraged"),
+    )
+    assert looping.metrics["rep_3"] > 0.5
+    assert 0 < discouraged.metrics["rep_3"] < 0.2
+
+
+def test_without_the_obvious_the_likeliest_tokens_are_removed_in_some_steps():
+    removed = []
+    for step in preset("sampling", "Without the obvious").steps:
+        best = max(step.candidates, key=lambda candidate: candidate.raw_logprob)
+        removed.append(best.processed_logprob < -50)
+    assert 5 < sum(removed) < len(removed) / 2
+
+
+def test_a_hot_text_is_steered_to_its_surprise():
+    hot, steered = preset("sampling", "Hot and wild"), preset("sampling", "Hot, but steered")
+    assert hot.metrics["perplexity"] > 100
+    assert 1.5 < math.log2(steered.metrics["perplexity"]) < 2.5
 
 
 def test_hot_beams_write_a_less_probable_text():
