@@ -36,6 +36,17 @@ test("a draw says its chance, and greedy that it took the likeliest", async () =
   assert.match(greedy.text(".se-text"), /likeliest word here|just ahead of/);
 });
 
+test("two chances that differ do not look equal", async () => {
+  const { run, text, select } = await drawn("sampling-1", "sentence");
+  const shares = { kind: "drawn", share: 0.0791, other_share: 0.0823 };
+  Object.assign(run.shown[3].sentence, shares);
+  await select(3);
+  assert.match(text(".se-text"), /with 7\.91.%; .* was likelier with 8\.23.%\.$/);
+  Object.assign(run.shown[4].sentence, { ...shares, other_share: 0.21 });
+  await select(4);
+  assert.match(text(".se-text"), /with 8.%; .* was likelier with 21.%\.$/);
+});
+
 test("a node that is not in the winning text says what became of it", async () => {
   const { text, select, trace } = await drawn("beam_search-1", "sentence", "beam_tree");
   const { index, detail } = trace.steps[2];

@@ -9,7 +9,7 @@ import {
   findSelectedToken,
 } from "../shared/record.mjs";
 import { StepView } from "../shared/step_view.mjs";
-import { formatWholePercent, quoteText, wordLabel } from "../shared/text.mjs";
+import { formatPercent, formatWholePercent, quoteText, wordLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { fateTemplate, keptTemplate, previewTemplate, sentenceTemplate } from "./words.mjs";
 
@@ -44,6 +44,19 @@ const fillSentence = (template, values) =>
     .filter((part) => part !== "");
 
 /**
+ * Both probabilities of a sentence, with more digits where two that differ would look equal.
+ * @param {SentenceSummary} found
+ */
+function formatShares({ share, other_share }) {
+  const shown = (/** @type {(p: number) => string} */ format) =>
+    [share, other_share].map((p) => (p === undefined ? "" : format(p)));
+  const whole = shown(formatWholePercent);
+  const alike = whole[0] === whole[1] && share !== other_share;
+  const [own, other] = alike ? shown(formatPercent) : whole;
+  return { share: own, other_share: other };
+}
+
+/**
  * Values of a sentence as they are drawn.
  * @param {Run} run
  * @param {SentenceSummary} found
@@ -54,8 +67,7 @@ const drawnValues = (run, found) => ({
   ...{ expected: found.expected, group: found.group, before: found.before },
   word: createWord(run, found.word),
   other: createWord(run, found.other),
-  share: found.share === undefined ? "" : formatWholePercent(found.share),
-  other_share: found.other_share === undefined ? "" : formatWholePercent(found.other_share),
+  ...formatShares(found),
   filter: found.filter ? processorTitle(found.filter) : "",
 });
 
