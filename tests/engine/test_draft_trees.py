@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from engine import DecodeRequest, load
+from engine.lessons import library
 from engine.loops.drafting.draft_tree import ROOT, DraftTree, grow_dynamic_tree, grow_static_tree
 from engine.loops.drafting.tree_forward import TreeForward, find_tree_obstacle
 from engine.strategies import STRATEGIES
@@ -205,3 +207,33 @@ def test_drafts_in_a_line_are_run_to_compare_with():
 )
 def test_a_bad_shape_is_one_sentence(params, said):
     assert said in clean(str(failed(drafted("storyteller", "storyteller-draft", **params))))
+
+
+DRAWS = 20_000
+OTHERS = np.array([0.5, 0.3, 0.2])
+
+
+def keep_likeliest_by_quotient(p, q, rng):
+    """Draw a token as a line of drawn guesses would, from guesses that are always the likeliest two."""
+    p, q = p.copy(), q.copy()
+    for guess in np.argsort(-q)[:2]:
+        if rng.random() < p[guess] / q[guess]:
+            return guess
+        p = np.maximum(p - q, 0)
+        p, q[guess] = p / p.sum(), 0
+        q /= q.sum()
+    return rng.choice(len(p), p=p)
+
+
+def test_the_rule_of_a_line_would_bend_the_chances_in_a_tree_as_the_lesson_says():
+    lesson = library.open_lesson(library.find_lesson_file("drafting"))
+    first = lesson.traces["tree"].steps[5].detail.tree[0]
+    # Only the first guess matters to its own count: the others share what is left.
+    p, q = (np.array([one, *((1 - one) * OTHERS)]) for one in (first.p, first.q))
+    rng = np.random.default_rng(0)
+    kept = [keep_likeliest_by_quotient(p, q, rng) for _ in range(DRAWS)]
+    followed = rng.choice(len(p), DRAWS, p=p)
+    for drawn, chance in ((kept, first.p / first.q), (followed, first.p)):
+        spread = math.sqrt(DRAWS * chance * (1 - chance))
+        assert abs(np.count_nonzero(np.equal(drawn, 0)) - DRAWS * chance) < 4 * spread
+    assert first.p / first.q > first.p + 0.1
