@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.errors import TraceError
+from engine.errors import ParameterError, TraceError
 from engine.sources.installable import fetch_command
 from engine.statistics.run_figures import quotable_figures
 from engine.trace import json_io
@@ -115,8 +115,27 @@ def find_dial_grid(
     return load_dial_grid(path.read_bytes()) if path.is_file() else None
 
 
+def mapped_runs(folder: Path = FOLDER) -> Iterator[tuple[GalleryEntry, Trace]]:
+    """Yield the sampled runs whose dials can be mapped, if their model is on this machine."""
+    from engine.analysis.dial_map.build import refuse_settings
+    from engine.run.request import check_request, request_from_trace
+    from engine.sources.catalogue import CATALOGUE
+
+    for entry in list_entries(folder):
+        if entry.strategy != "sampling" or not (
+            entry.model is None or CATALOGUE[entry.model].available
+        ):
+            continue
+        trace = open_entry(entry.file, folder)
+        try:
+            refuse_settings(check_request(request_from_trace(trace)))
+        except ParameterError:
+            continue  # such as several texts, or a filter that draws itself
+        yield entry, trace
+
+
 def record_dial_maps(folder: Path = FOLDER) -> list[Path]:
-    """Compute the maps of the sampled runs of one text whose model is on this machine.
+    """Compute the maps of the runs of ``mapped_runs``.
 
     Each run has the map of every dial, and that of GRID_DIALS together.
 
@@ -129,19 +148,11 @@ def record_dial_maps(folder: Path = FOLDER) -> list[Path]:
     from engine.analysis.dial_map.build import map_slider
     from engine.analysis.dial_map.grid import map_two_sliders
     from engine.run.request import request_from_trace
-    from engine.sources.catalogue import CATALOGUE
     from engine.strategies import STRATEGIES
 
     (folder / DIAL_MAPS).mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for entry in list_entries(folder):
-        if entry.strategy != "sampling" or not (
-            entry.model is None or CATALOGUE[entry.model].available
-        ):
-            continue
-        trace = open_entry(entry.file, folder)
-        if len(trace.outputs) > 1:
-            continue  # a map has one text at every place of the dial
+    for entry, trace in mapped_runs(folder):
         request = request_from_trace(trace)
         for dial in STRATEGIES["sampling"].dials:
             *_, found = map_slider(request, dial)

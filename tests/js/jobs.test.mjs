@@ -57,6 +57,13 @@ test("a job without a run goes on under its press and ends without a phase", asy
   assert.deepEqual([store.busy("taste"), store.activity("taste").run], [true, sent[0]]);
   receiveProgress("taste", {});
   assert.equal(store.activity("taste"), undefined);
+  // Another connection may be slower than the one that brought the end.
+  receiveProgress("taste", { phase: "decoding", says: "Decoding…" });
+  assert.equal(store.busy("taste"), false);
+  begin("taste");
+  await settled();
+  receiveProgress("taste", { phase: "decoding", says: "Decoding…" });
+  assert.equal(store.busy("taste"), true);
 });
 
 test("a question has the answer of its newest form alone, and is stopped by its id", async () => {

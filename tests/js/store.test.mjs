@@ -201,6 +201,15 @@ test("knows what goes on from the first word to the end, and what was drawn befo
   assert.deepEqual([phaseOf(), store.busyKeys()], ["", []]);
 });
 
+test("progress that comes after the end of its run is not shown", () => {
+  send(...messagesOf(TRACE));
+  assert.equal(store.busy(KEY), false);
+  send(goesOn("waiting", "Waiting: 1 run before yours"));
+  assert.equal(store.activity(KEY), undefined);
+  send(goesOn("waiting", "Waiting: 1 run before yours", "b"));
+  assert.equal(phaseOf(), "waiting");
+});
+
 test("a paused run says so until its next step", () => {
   const [start, step, ...rest] = messagesOf(TRACE);
   send(start, step);

@@ -54,6 +54,9 @@ const linksByKey = new Map();
 /** @type {Map<string, { name: string, send: Send }>} the latest press under a key */
 const pressesByKey = new Map();
 
+// Jobs without a run that have ended: their end may come by a faster connection than earlier progress.
+const endedNames = new Set();
+
 // Keys of the jobs that this page has resumed since it was loaded.
 const resumedKeys = new Set();
 
@@ -167,8 +170,12 @@ export function receiveProgress(key, { phase, says = "", error = "", stopped }) 
   store.heard = performance.now();
   // Such a job has its id where others have that of their run.
   const run = pressesByKey.get(key)?.name ?? "";
-  if (phase) store.showProgress({ strategy: key, run, phase, says });
-  else store.act(key, stopped ? { phase: "stopped", says: error, run: "" } : null);
+  if (phase) {
+    if (!endedNames.has(run)) store.showProgress({ strategy: key, run, phase, says });
+    return;
+  }
+  if (run) endedNames.add(run);
+  store.act(key, stopped ? { phase: "stopped", says: error, run: "" } : null);
 }
 
 /**

@@ -54,10 +54,12 @@ export class Store extends Recordings {
   }
 
   /**
-   * Show a run's progress. A run that is being stopped keeps the status "stopping".
+   * Show a run's progress. A run that is being stopped keeps the status "stopping", and one that has
+   * ended has none: its last messages may come by a faster connection than earlier progress.
    * @param {{ strategy: string, run: string, phase: Activity["phase"], says: string }} message
    */
   showProgress({ strategy: key, run, phase, says }) {
+    if ((this.runs.get(run)?.status ?? "running") !== "running") return;
     const now = this.activity(key);
     const words =
       now?.phase === "stopping" ? { phase: now.phase, says: now.says } : { phase, says };
