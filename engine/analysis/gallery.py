@@ -20,6 +20,7 @@ from engine.trace.dial_map_json import dump_dial_map
 from engine.trace.records import Trace
 
 if TYPE_CHECKING:
+    from engine.run.request import DecodeRequest
     from engine.strategies.base import Preset, Strategy
     from engine.strategies.chat_presets import ChatPreset
 
@@ -115,8 +116,11 @@ def find_dial_grid(
     return load_dial_grid(path.read_bytes()) if path.is_file() else None
 
 
-def mapped_runs(folder: Path = FOLDER) -> Iterator[tuple[GalleryEntry, Trace]]:
-    """Yield the sampled runs whose dials can be mapped, if their model is on this machine."""
+def mapped_runs(folder: Path = FOLDER) -> Iterator[tuple[GalleryEntry, DecodeRequest]]:
+    """Yield the sampled runs whose dials can be mapped, with the request of each.
+
+    Runs of models that are not on this machine are left out.
+    """
     from engine.analysis.dial_map.build import refuse_settings
     from engine.run.request import check_request, request_from_trace
     from engine.sources.catalogue import CATALOGUE
@@ -126,12 +130,12 @@ def mapped_runs(folder: Path = FOLDER) -> Iterator[tuple[GalleryEntry, Trace]]:
             entry.model is None or CATALOGUE[entry.model].available
         ):
             continue
-        trace = open_entry(entry.file, folder)
+        request = request_from_trace(open_entry(entry.file, folder))
         try:
-            refuse_settings(check_request(request_from_trace(trace)))
+            refuse_settings(check_request(request))
         except ParameterError:
             continue  # such as several texts, or a filter that draws itself
-        yield entry, trace
+        yield entry, request
 
 
 def record_dial_maps(folder: Path = FOLDER) -> list[Path]:
@@ -147,13 +151,11 @@ def record_dial_maps(folder: Path = FOLDER) -> list[Path]:
     """
     from engine.analysis.dial_map.build import map_slider
     from engine.analysis.dial_map.grid import map_two_sliders
-    from engine.run.request import request_from_trace
     from engine.strategies import STRATEGIES
 
     (folder / DIAL_MAPS).mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    for entry, trace in mapped_runs(folder):
-        request = request_from_trace(trace)
+    for entry, request in mapped_runs(folder):
         for dial in STRATEGIES["sampling"].dials:
             *_, found = map_slider(request, dial)
             written.append(_write_map(entry.name, dial, dump_dial_map(found), folder))

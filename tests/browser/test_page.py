@@ -10,10 +10,9 @@ from playwright.sync_api import expect
 from engine.analysis import gallery
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import shot, view
+from tests.helpers.recordings import FIRST
 from visualizers import list_visuals
 from visualizers.page import order_views, page
-
-FIRST = {entry.strategy: entry.file for entry in reversed(gallery.list_entries())}
 
 
 @contextmanager
@@ -57,7 +56,7 @@ def look(place, trace):
     "strategy", ["dola", *mark_nightly(name for name in FIRST if name != "dola")]
 )
 def test_a_page_opens_from_a_file(browser, tmp_path, strategy):
-    trace = gallery.open_entry(FIRST[strategy])
+    trace = gallery.open_entry(FIRST[strategy].file)
     with watched(browser) as alone:
         alone.goto(page(trace).save(tmp_path / "run.html").as_uri())
         look(alone, trace)
@@ -68,7 +67,7 @@ def test_a_page_opens_from_a_file(browser, tmp_path, strategy):
 
 
 def test_a_page_plays_its_run(browser, tmp_path):
-    trace = gallery.open_entry(FIRST["sampling"])
+    trace = gallery.open_entry(FIRST["sampling"].file)
     path = page(trace).save(tmp_path / "run.html")
     assert path.stat().st_size < 1_000_000
     with watched(browser) as alone:
@@ -90,7 +89,7 @@ def test_a_page_plays_its_run(browser, tmp_path):
 
 @pytest.mark.nightly
 def test_paper_shows_what_was_run_and_nothing_to_press(browser, tmp_path):
-    trace = gallery.open_entry(FIRST["greedy"])
+    trace = gallery.open_entry(FIRST["greedy"].file)
     with watched(browser) as alone:
         alone.goto(page(trace, dark=True).save(tmp_path / "run.html").as_uri())
         expect(view(alone, "chart").locator(".cv-curve")).to_have_count(2)
@@ -106,7 +105,7 @@ def test_paper_shows_what_was_run_and_nothing_to_press(browser, tmp_path):
 @pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["beam_search", "dola"])
 def test_a_notebook_shows_the_page(browser, strategy):
-    trace = gallery.open_entry(FIRST[strategy])
+    trace = gallery.open_entry(FIRST[strategy].file)
     with watched(browser) as notebook:
         notebook.set_content(f"<!doctype html><body>{page(trace)._repr_html_()}</body>")
         look(notebook.frame_locator("iframe"), trace)
@@ -114,7 +113,7 @@ def test_a_notebook_shows_the_page(browser, strategy):
 
 @pytest.mark.nightly
 def test_a_dark_page_is_dark(browser, tmp_path):
-    trace = gallery.open_entry(FIRST["greedy"])
+    trace = gallery.open_entry(FIRST["greedy"].file)
     with watched(browser) as alone:
         alone.goto(page(trace, dark=True).save(tmp_path / "run.html").as_uri())
         look(alone, trace)

@@ -23,6 +23,7 @@ from engine.trace.details import DraftDetail, DraftReport
 from engine.trace.filling import FillDetail
 from tests.helpers.nightly import some_by_day
 from tests.helpers.real import real_model
+from tests.helpers.recordings import FIRST
 from tests.helpers.runs import finished
 from tests.helpers.strategies import NEXT_TOKEN
 from visualizers.draft_timeline.summary import DraftSummary
@@ -30,8 +31,6 @@ from visualizers.draft_timeline.summary import DraftSummary
 SHIPPED = gallery.list_entries()
 OF_PRESETS = [entry for entry in SHIPPED if entry.model is None]
 OF_TALKS = [entry for entry in SHIPPED if entry.model is not None]
-FIRST = {entry.strategy: entry for entry in reversed(OF_PRESETS)}
-"""Strategy -> its first recording."""
 
 
 def preset_of(entry):

@@ -12,13 +12,15 @@ from engine.strategies import STRATEGIES
 from engine.trace.events import Failed
 from engine.trace.json_io import dumps, loads
 from tests.helpers.models import VOCAB, golden_model, native
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import failed, finished
 from tests.helpers.strategies import BY_LOOP
 from tests.helpers.tokenizers import speaker_of
 
 PROMPT = [5, 9, 31, 7]
 END = 2
-TRIES = 10
+TRIES = [10, *mark_nightly([24])]
+"""Random requests of a test, by day and by night."""
 NATIVE = {
     "greedy": {"do_sample": False},
     "sampling": {"do_sample": True, "top_k": 50},
@@ -83,8 +85,9 @@ def kept_to(ids, allowed):
 
 @pytest.mark.parametrize("form", ["list", "callable"])
 @pytest.mark.parametrize("name", BY_LOOP)
-def test_the_output_keeps_to_what_is_allowed(name, form):
-    for seed in range(TRIES):
+@pytest.mark.parametrize("tries", TRIES)
+def test_the_output_keeps_to_what_is_allowed(name, form, tries):
+    for seed in range(tries):
         params = asked(name, random.Random(seed), form)
         trace = finished(request(name, params, seed))
         rows = [list(output.token_ids) for output in trace.outputs]
@@ -106,8 +109,9 @@ def test_the_output_keeps_to_what_is_allowed(name, form):
 
 @pytest.mark.parametrize("form", ["list", "callable"])
 @pytest.mark.parametrize("name", DRAFTING)
-def test_drafts_leave_a_greedy_text_as_it_is(name, form):
-    for seed in range(TRIES // 2):
+@pytest.mark.parametrize("tries", TRIES)
+def test_drafts_leave_a_greedy_text_as_it_is(name, form, tries):
+    for seed in range(tries // 2):
         params = asked(name, random.Random(seed), form) | {"do_sample": False}
         drafted = request(name, params, seed)
         few = ("max_new_tokens", "prefix_allowed_tokens_fn")
@@ -117,9 +121,10 @@ def test_drafts_leave_a_greedy_text_as_it_is(name, form):
 
 
 @pytest.mark.parametrize("form", ["list", "callable"])
-def test_with_words_that_must_occur_there_is_a_text_or_a_sentence(form):
+@pytest.mark.parametrize("tries", TRIES)
+def test_with_words_that_must_occur_there_is_a_text_or_a_sentence(form, tries):
     said = 0
-    for seed in range(TRIES):
+    for seed in range(tries):
         rng = random.Random(seed)
         params = asked("beam_search", rng, form)
         allowed = params["prefix_allowed_tokens_fn"]
@@ -131,7 +136,7 @@ def test_with_words_that_must_occur_there_is_a_text_or_a_sentence(form):
             said += 1
         else:
             assert kept_to(list(last.trace.outputs[0].token_ids), allowed)
-    assert said < TRIES / 2
+    assert said < tries / 2
 
 
 @pytest.mark.parametrize("name", ["greedy", "beam_search", "diverse_beam_search", "speculative"])

@@ -18,6 +18,7 @@ from engine.trace import json_io
 from engine.trace.records import COLUMNS_SCHEMA, SCHEMA
 from engine.trace.schema import trace_schema
 from tests.helpers.nightly import mark_nightly
+from tests.helpers.recordings import FIRST
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
 from tests.helpers.strategies import OURS
@@ -29,7 +30,7 @@ MOST = 300_000
 
 @pytest.fixture(scope="module")
 def recorded():
-    return {e.strategy: gallery.open_entry(e.file) for e in reversed(gallery.list_entries())}
+    return {name: gallery.open_entry(entry.file) for name, entry in FIRST.items()}
 
 
 @pytest.fixture

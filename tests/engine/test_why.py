@@ -26,7 +26,8 @@ from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import finished
 from tests.helpers.strategies import OURS, PROMPT, make, models_for
 
-ASKED = 5
+ASKED = [5, *mark_nightly([10])]
+"""Answers of a test that must come true, by day and by night."""
 MOST = 60
 """Tokens that are asked about until so many answers have made a claim."""
 
@@ -82,12 +83,13 @@ def test_every_strategy_is_asked():
 
 
 @pytest.mark.parametrize("case", [*BY_DAY, *mark_nightly(BY_NIGHT)])
-def test_what_an_answer_claims_comes_true(case):
+@pytest.mark.parametrize("wanted", ASKED)
+def test_what_an_answer_claims_comes_true(case, wanted):
     strategy, params = CASES[case]
     trace, models = run_of(strategy, params)
     chance = random.Random(case)
     tried = asked = 0
-    while tried < ASKED:
+    while tried < wanted:
         step = chance.choice(trace.steps)
         place = replay_to_step(trace, step.index, *models)
         assert not place.refused
@@ -145,7 +147,8 @@ FEWER = {"begin_suppress_tokens": 2, "min_new_tokens": 3, "bad_words_ids": 4, "s
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_a_removed_token_survives_where_the_answer_says(name):
+@pytest.mark.parametrize("wanted", ASKED)
+def test_a_removed_token_survives_where_the_answer_says(name, wanted):
     params, phrase = FILTERS[name]
     trace, models = run_of("sampling", params)
     tried = 0
@@ -162,7 +165,7 @@ def test_a_removed_token_survives_where_the_answer_says(name):
             assert phrase in answer.sentence, answer.sentence
             assert holds(place, answer), (step.index, answer)
             tried += 1
-            if tried >= FEWER.get(name, ASKED):
+            if tried >= FEWER.get(name, wanted):
                 return
     pytest.fail(f"only {tried} tokens were removed")
 

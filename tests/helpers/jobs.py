@@ -29,3 +29,9 @@ def read(kind: JobKind, asked: Mapping[str, Any]) -> Iterator[Any]:
 def read_run(request: DecodeRequest, **more: Any) -> Iterator[str]:
     """Begin a run and yield its messages."""
     return begin_run(request, **more).read()
+
+
+def named_rows(figures: Mapping[str, Any], place: int = 0) -> list[dict[str, Any]]:
+    """Return the table of a comparison for the seed at a place: per run its figures by name."""
+    rows = figures["seeds"][place]["rows"]
+    return [dict(zip(figures["columns"], row, strict=True)) for row in rows]

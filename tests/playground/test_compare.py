@@ -18,7 +18,7 @@ from playground.jobs.registry import JOBS
 from playground.runs import stream
 from playground.tabs import compare
 from tests.helpers.gates import gate
-from tests.helpers.jobs import begin, read
+from tests.helpers.jobs import begin, named_rows, read
 from tests.helpers.runs import finished, parts_at
 
 PROMPT = "Once upon a time, there was a little girl"
@@ -71,12 +71,6 @@ def test_the_other_presets_show_what_they_say():
     speculative, alone = outcomes("Speculative and plain")
     assert speculative.outputs[0].token_ids == alone.outputs[0].token_ids
     assert speculative.metrics["forward_passes"] < alone.metrics["forward_passes"] / 2
-
-
-def named_rows(figures, place=0):
-    """Return the table of the seed at a place: per run its figures by name."""
-    rows = figures["seeds"][place]["rows"]
-    return [dict(zip(figures["columns"], row, strict=True)) for row in rows]
 
 
 @pytest.fixture(scope="module")

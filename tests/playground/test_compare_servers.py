@@ -11,7 +11,7 @@ from engine.analysis.likelihood import score_ids
 from engine.models.loading import load
 from engine.models.text import encode_pair
 from playground.tabs import compare
-from tests.helpers.jobs import read
+from tests.helpers.jobs import named_rows, read
 from tests.helpers.llama_server import Llama, llama_of
 from tests.helpers.model_server import FakeServer
 from tests.helpers.sentences import clean
@@ -34,12 +34,6 @@ def compared(*columns: dict[str, Any], **changes: Any) -> tuple[list[Any], dict[
     return [json.loads(text) for text in told if isinstance(text, str)], told[-1]
 
 
-def rows_of(figures: dict[str, Any], place: int = 0) -> list[dict[str, Any]]:
-    return [
-        dict(zip(figures["columns"], row, strict=True)) for row in figures["seeds"][place]["rows"]
-    ]
-
-
 def test_the_same_model_here_and_there_writes_one_text_with_one_judgement() -> None:
     with llama_of(load("storyteller")).serve() as server:
         messages, figures = compared(HERE, there(server))
@@ -49,7 +43,7 @@ def test_the_same_model_here_and_there_writes_one_text_with_one_judgement() -> N
     # The texts have the same ids, so no place parts them.
     last = [m["parting"] for m in messages if m["kind"] == "finish"][-1]
     assert (last["common"], last["at"]) == (NEW, None)
-    here, served = rows_of(figures)
+    here, served = named_rows(figures)
     assert [part[0] for part in figures["seeds"][0]["diff"][0]["parts"]] == ["equal"]
     for name in ("log-probability per token, nats", "perplexity", "tokens", "rep-2", "distinct-1"):
         assert served[name] == here[name], name
@@ -60,7 +54,7 @@ def test_the_same_model_here_and_there_writes_one_text_with_one_judgement() -> N
 def test_what_a_server_does_not_say_is_no_number() -> None:
     with llama_of(load("storyteller")).serve() as server:
         messages, figures = compared(HERE, there(server))
-    here, served = rows_of(figures)
+    here, served = named_rows(figures)
     assert here["forward passes"] == NEW
     assert served["forward passes"] is None
     assert served["tokens per forward"] is None
@@ -79,7 +73,7 @@ def test_a_text_of_other_tokens_is_split_again_and_the_note_says_so() -> None:
     [text, *_] = [m["rest"]["outputs"][0]["text"] for m in messages if m["kind"] == "finish"]
     assert text.startswith(" w")
     scores = score_ids(base, *encode_pair(base.tokenizer, PROMPT, text))
-    served, here = rows_of(figures)
+    served, here = named_rows(figures)
     assert served["perplexity"] == scores.perplexity
     assert served["perplexity"] > here["perplexity"]
 
@@ -101,8 +95,8 @@ def test_a_server_that_dies_leaves_the_other_column_its_figures() -> None:
     with llama.serve() as server:
         messages, figures = compared(there(server), HERE)
     assert [m["kind"] for m in messages].count("fail") == 1
-    assert [row["run"] for row in rows_of(figures)][-1] == "B"
-    assert rows_of(figures)[-1]["perplexity"] is not None
+    assert [row["run"] for row in named_rows(figures)][-1] == "B"
+    assert named_rows(figures)[-1]["perplexity"] is not None
 
 
 @pytest.mark.parametrize("base", ["", None])

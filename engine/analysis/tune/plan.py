@@ -78,8 +78,8 @@ class TunePlan:
         measures: names of ``MEASURES``.
         checks: pattern, schema and way of comparing with the references.
         model: as in DecodeRequest; it may be behind an address.
-        judge: model whose perplexity of the texts is measured; None for the writing model, which
-            a server does not say.
+        judge: model whose perplexity of the texts is measured; None for the writing model. A
+            server measures none.
         template: as in DecodeRequest, for conversations.
     """
 

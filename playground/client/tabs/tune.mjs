@@ -91,10 +91,9 @@ class TuneTab {
    * @param {Record<string, any>} plan
    */
   #tableFor(plan) {
-    const same = this.#linked && JSON.stringify({ ...this.#linked, ...plan });
-    return same === JSON.stringify(this.#linked) && this.#linked
-      ? this.#linked
-      : { ...plan, table: randomId() };
+    const linked = this.#linked;
+    const same = linked && JSON.stringify({ ...linked, ...plan }) === JSON.stringify(linked);
+    return same ? linked : { ...plan, table: randomId() };
   }
 
   #askLater() {
