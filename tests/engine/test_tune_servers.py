@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
 from engine import Table, read_plan, run_table
@@ -15,6 +18,7 @@ from engine.trace.served import is_invented_id
 from tests.helpers.endpoint_answers import list_completions, read, read_request_of
 from tests.helpers.llama_server import Llama, llama_of
 from tests.helpers.model_server import FakeServer
+from tests.helpers.patience import PATIENCE_S
 from tests.helpers.sentences import clean
 from tests.helpers.tune_plans import LENGTH
 
@@ -78,6 +82,21 @@ def test_a_server_that_dies_is_the_error_of_its_runs_and_the_table_ends() -> Non
         table = run(there(server))
     assert len(table.results) == len(table.plan.cells)
     assert all(result.error for result in table.results.values())
+
+
+def test_a_table_that_is_stopped_does_not_wait_for_a_silent_server() -> None:
+    stopped, ended = threading.Event(), list[bool]()
+
+    def wait() -> None:
+        # By then the table has had all that was sent, and nothing else would wake it.
+        time.sleep(0.5)
+        stopped.set()
+        ended.append(server.released.wait(PATIENCE_S))
+
+    with Llama(slow_after=2).serve() as server:
+        server.wait = wait
+        assert list(run_table(there(server), cancelled=stopped)) == []
+        assert ended == [], "the server is silent still"
 
 
 @pytest.mark.parametrize(

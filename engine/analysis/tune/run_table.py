@@ -36,6 +36,8 @@ _BLOCK = 4
 """Texts per shared row that are written before the judge model reads them: each change of model
 waits until the runs that share passes have ended."""
 _BUSY_S = 1.0
+_LOOK_S = 0.2
+"""How often is looked whether the table is to stop."""
 
 
 def run_table(
@@ -107,7 +109,12 @@ def _run_cells(
                 while waiting and len(running) < width:
                     # A thread of the pool has an empty context, without the visitor whose turns these are.
                     running[pool.submit(copy_context().run, run, waiting.popleft())] = None
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                ended = wait(running, _LOOK_S, FIRST_COMPLETED).done
+                if cancelled.is_set():
+                    # A server may be silent for long, and then no event comes that would be looked at.
+                    for stream in tuple(open_runs):
+                        stream.cancel()
+                for future in ended:
                     del running[future]
                     try:
                         yield future.result()
