@@ -120,6 +120,14 @@ class Capabilities:
         return not self.has_cache or self.can_crop or self.can_restore
 
 
+def writes_tokens(kind: type) -> bool:
+    """Return whether models of a class write one token after another, with transformers' generate().
+
+    Some generate() of their own fill whole blocks in any order (DiffusionGemma) or write no text at all.
+    """
+    return issubclass(kind, transformers.GenerationMixin)
+
+
 def capabilities_of(model: Model) -> Capabilities:
     """Return the capabilities of a transformers generation model; its weights are not used."""
     family, attention = family_of(model), attention_implementation(model)

@@ -29,6 +29,7 @@ from engine.models.capabilities import (
     capabilities_of,
     layer_count,
     position_count,
+    writes_tokens,
 )
 from engine.models.devices import check_device, default_device
 from engine.models.load_checks import check_loaded_model, load_error
@@ -137,9 +138,9 @@ class LoadedModel:
             ModelError: it is not a generation model.
         """
         kind = type(self.model)
-        if not hasattr(kind, "generate"):
+        if not writes_tokens(kind):
             raise ModelError(
-                "{name} is a {kind}, which cannot generate text.",
+                "{name} is a {kind}, which does not write text token by token.",
                 name=self.name,
                 kind=kind.__name__,
             )

@@ -13,7 +13,7 @@ import torch
 
 from engine.errors import ModelError
 from engine.models import files, sizes
-from engine.models.capabilities import Capabilities, capabilities_of
+from engine.models.capabilities import Capabilities, capabilities_of, writes_tokens
 from engine.sources.source import Source
 
 _REFUSALS: dict[tuple[Any, ...], str] = {}
@@ -67,6 +67,12 @@ def auto_class(name: str, folder: str) -> tuple[Any, Any]:
     text: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     media: list[Any] = [AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq]
     found = [auto for auto in (text, *media) if type(config) in auto._model_mapping]
+    if found and not any(writes_tokens(auto._model_mapping[type(config)]) for auto in found):
+        raise ModelError(
+            "{name} is of the kind {kind}, which does not write its text token by token.",
+            name=name,
+            kind=config.model_type,
+        )
     wrote = set(config.architectures or ())
     # One configuration may serve several classes; its architectures name the one that was saved.
     own = [a for a in found if a._model_mapping[type(config)].__name__ in wrote]

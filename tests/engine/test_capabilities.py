@@ -147,8 +147,29 @@ def test_a_folder_of_another_kind_is_refused_before_its_weights_are_read(tmp_pat
 
 def test_what_cannot_generate_text_is_refused():
     loaded = LoadedModel(fresh_model("llama").model, None, "half")
-    assert "cannot generate text" in clean(
+    assert "does not write text token by token" in clean(
         str(failed(DecodeRequest("greedy", loaded, input_ids=[3])))
+    )
+
+
+def test_what_fills_whole_blocks_in_any_order_is_refused(tmp_path, capsys):
+    """Its generate() is not transformers' own, and has no next token to record."""
+    text = {"num_hidden_layers": 2, "hidden_size": 32, "head_dim": 16, "global_head_dim": 16}
+    text |= {"intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1}
+    text |= {"num_experts": 2, "top_k_experts": 1, "moe_intermediate_size": 16, "vocab_size": 64}
+    vision = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 1, "head_dim": 16}
+    config = transformers.DiffusionGemmaConfig(
+        text_config=text, vision_config=vision | {"intermediate_size": 16}, canvas_length=16
+    )
+    model = transformers.DiffusionGemmaForBlockDiffusion(config).eval()
+    model.save_pretrained(tmp_path)
+    sentence = clean(str(failed(DecodeRequest("greedy", str(tmp_path), input_ids=[3]))))
+    assert "diffusion_gemma, which does not write its text token by token" in sentence
+    assert main(["about", str(tmp_path)]) == 0
+    assert sentence in clean(capsys.readouterr().out)
+    held = LoadedModel(model, None, "held")
+    assert "does not write text token by token" in clean(
+        str(failed(DecodeRequest("masked_diffusion", held, input_ids=[3])))
     )
 
 
