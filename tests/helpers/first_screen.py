@@ -28,7 +28,7 @@ _HEAD = """# The first screen
 
 What a visitor sees of each strategy before scrolling, counted in Chromium. The header, the row of tabs, the prompt and
 the words of the model (its text, candidates and guesses) do not count as words. The text is no control, and the names
-of the candidates are one, as one press of Tab leads to them all. y is where something begins, in pixels. Tab presses
+of the candidates are one, as one press of Tab leads to them all. A button that is off does not count. y is where something begins, in pixels. Tab presses
 lead from the top of the page, by its link past the header, to the strategy's first dial.
 
 Before the page was built around one dial, the first screen of Sampling at 1440 × 900 had 597 words, 62 numbers and 84
@@ -44,7 +44,7 @@ _COUNT = r"""([strategy, dial]) => {
     && node.checkVisibility({ visibilityProperty: true });
   const counted = document.querySelector(`#page-${strategy}`);
   const walker = document.createTreeWalker(counted, NodeFilter.SHOW_TEXT);
-  const aside = ".dp-strip, .pf-prompt, .cb-row:not(.rest) .cb-name, .sl-strip, .se-word, .pb-word, "
+  const aside = ".dp-strip, .pf-prompt, .fi-text, .cb-row:not(.rest) .cb-name, .sl-strip, .se-word, .pb-word, "
     + "option, .dp-sr, svg, script, style";
   const words = [];
   while (walker.nextNode()) {
@@ -58,7 +58,7 @@ _COUNT = r"""([strategy, dial]) => {
   const controls = [...document.querySelectorAll(
     "a[href], button:not(:is(.cb-name, .fi-box)[tabindex='-1']), input, select, textarea, summary, "
     + "[role=tab], [role=button]")]
-    .filter((node) => seen(node) && !node.closest(".dp-strip"));
+    .filter((node) => seen(node) && node.ariaDisabled !== "true" && !node.closest(".dp-strip"));
   const top = (node) => (node ? Math.round(node.getBoundingClientRect().top + scrollY) : null);
   return {
     words: words.filter((word) => !/\p{N}/u.test(word)).length,

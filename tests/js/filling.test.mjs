@@ -46,6 +46,14 @@ test("filling: given words are marked, and never as written by a pass", async ()
   }
 });
 
+test("filling: Tab leads into the text, and the slider of passes is the only player", async () => {
+  const { all, select } = await drawn("masked_diffusion-1", "strip", "scrub", "filling");
+  await select(2);
+  assert.equal(all(".dp-strip .dp-tok.sel").length, 0);
+  assert.deepEqual(all(".dp-strip [tabindex='0']"), all(".dp-strip .dp-tok.new").slice(0, 1));
+  assert.equal(all(".dp-scrub")[0].closest("[hidden]") !== null, true);
+});
+
 test("filling: a word of the text shows the pass that wrote it", async () => {
   const { all, run, trace } = await drawn("masked_diffusion-1", "strip", "filling");
   const written = trace.steps.flatMap((step) =>

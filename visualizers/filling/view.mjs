@@ -203,7 +203,7 @@ const createLegend = () =>
         tr("number: its [pass of masked diffusion|pass]; = given; ? [hidden place|hidden]"),
       ),
     ),
-    el("span", {}, tr("bar: how sure the model was")),
+    el("span", {}, tr("bar: probability")),
     el("span", {}, tr("frame: new")),
   );
 

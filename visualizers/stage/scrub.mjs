@@ -31,6 +31,8 @@ export const scrub = {
         current = run;
       },
       select(run, index) {
+        // A pass of masked diffusion writes words anywhere; its picture has a slider of its own.
+        root.hidden = run.steps[index]?.detail?.kind === "fill";
         const [word, words] = [findSelectedWord(run), listWords(run).length];
         label.textContent =
           word < 0

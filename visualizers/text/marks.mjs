@@ -77,7 +77,7 @@ export function createMarkLegend(run) {
       createSample("tx-on", `● ${tr("on the list")}`),
       createSample("tx-off", `○ ${tr("off the list")}`),
     ];
-  if (detail?.kind === "fill") return [el("span", {}, tr("a click shows the pass of a word"))];
+  if (detail?.kind === "fill") return [];
   const arcs = el("span", {}, tr("arc: the most alike earlier word"));
   return detail?.kind === "contrastive"
     ? [arcs, ...createSurpriseLegend()]

@@ -70,6 +70,12 @@ class TokenStrip {
   #others = [];
   /** @type {HTMLElement | null} */
   #selected = null;
+  /**
+   * The word that Tab leads to: the selected one, or the first one, as a pass of masked diffusion
+   * selects none.
+   * @type {HTMLElement | null}
+   */
+  #entry = null;
   /** @type {Run | null} */
   #run = null;
   #change = new FirstChange();
@@ -259,16 +265,15 @@ class TokenStrip {
    * @param {Run} run
    */
   select(run) {
-    if (this.#selected) {
-      this.#selected.classList.remove("sel");
-      this.#selected.tabIndex = -1;
-    }
+    this.#selected?.classList.remove("sel");
+    if (this.#entry) this.#entry.tabIndex = -1;
     const words = this.#rows.flatMap(({ tokens }) => tokens);
     this.#selected = words[findSelectedWord(run)]?.node ?? null;
+    this.#entry = this.#selected ?? words[0]?.node ?? null;
+    if (this.#entry) this.#entry.tabIndex = 0;
     this.#drawArcs(run);
     if (!this.#selected) return;
     this.#selected.classList.add("sel");
-    this.#selected.tabIndex = 0;
     this.#scrollTo(this.#selected);
   }
 
@@ -306,6 +311,7 @@ class TokenStrip {
     this.#rows = [];
     this.#others = [];
     this.#selected = null;
+    this.#entry = null;
   }
 }
 
