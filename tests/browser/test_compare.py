@@ -128,9 +128,10 @@ def test_a_column_takes_over_its_models_own_settings_and_keeps_the_model(open_pa
     page = opened(open_page)
     column = page.get_by_label("Column A", exact=True)
     column.locator("[data-field=strategy]").select_option("sampling")
-    column.locator(".f-model select").select_option(label="Another…")
-    column.locator(".f-model input").fill(folder)
-    column.locator(".f-model input").press("Tab")
+    column.locator(".f-model select").first.select_option(label="Another…")
+    name = column.locator(".f-model input[type=text]").first
+    name.fill(folder)
+    name.press("Tab")
     own = column.locator(".defaults-box")
     expect(own.locator("tr[data-param=temperature]")).to_have_text("Temperature0.61")
     temperature = column.locator("input[data-param=temperature]")
@@ -142,7 +143,7 @@ def test_a_column_takes_over_its_models_own_settings_and_keeps_the_model(open_pa
     field = column.locator(".f-field", has=page.locator("input[data-param=temperature]"))
     expect(field.locator(".f-mark")).to_be_visible()
     column.locator("[data-field=strategy]").select_option("greedy")
-    expect(column.locator(".f-model input")).to_have_value(folder)
+    expect(name).to_have_value(folder)
     # Greedy search has no temperature to take over.
     expect(column.locator(".defaults-box .defaults-apply")).to_be_hidden()
 

@@ -28,7 +28,7 @@ def decoded(open_page, strategy, suffix="", size=None, **changes):
     page = open_page(link(strategy, PROMPT[strategy], suffix, **params), **(size or {}))
     finish(page, strategy)
     visual = view(page.locator(f"#{strategy}-stage"), VISUAL[strategy])
-    folded = visual.locator(".lh-about > summary")
+    folded = visual.locator(".lh-about:not([open]) > summary")
     if folded.count():
         folded.click()
     return page, visual
