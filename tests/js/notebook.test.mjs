@@ -66,6 +66,27 @@ test("a view hands every message to its page once, however late it comes", () =>
   late.close();
 });
 
+test("a view waits until all values of an update are set, in whatever order they come", () => {
+  const changed = { newest: ["c"], newer: ["a", "b"], count: 3 };
+  const orders = [
+    ["newest", "newer", "count"],
+    ["newer", "count", "newest"],
+    ["count", "newest", "newer"],
+  ];
+  for (const names of orders) {
+    const model = createModel({ newest: ["a", "b"], count: 2 });
+    const view = show(model);
+    say(view.page, { ready: true });
+    for (const name of names) model.set({ [name]: changed[name] });
+    assert.deepEqual(
+      view.got.map(({ texts }) => texts),
+      [["a", "b"], ["c"]],
+      String(names),
+    );
+    view.close();
+  }
+});
+
 test("a page that begins again gets everything, and the chosen step", () => {
   const model = createModel({ newest: ["a"], count: 1 });
   const view = show(model);

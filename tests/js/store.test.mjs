@@ -220,6 +220,15 @@ test("a paused run says so until its next step", () => {
   assert.equal(store.activity(KEY).says, "Decoding…");
 });
 
+test("late progress from before the start of a run goes with its next step", () => {
+  const [start, step, ...rest] = messagesOf(TRACE);
+  send(start, step);
+  for (const [at, phase] of ["starting", "waiting", "loading"].entries()) {
+    send(goesOn(phase, "Late"), rest[at]);
+    assert.deepEqual([phaseOf(), store.activity(KEY).says], ["decoding", "Decoding…"]);
+  }
+});
+
 test("a run that was stopped before it began leaves what was drawn, and is no error", () => {
   store.showTrace(KEY, recorded(TRACE), "recorded");
   send(goesOn("waiting", "Waiting: 1 run before yours"));

@@ -11,7 +11,9 @@
 
 // Messages move from one value to the next, so that a long run is not sent again with each of them.
 const LEVELS = ["oldest", "older", "newer", "newest"];
-const CHANGED = "change:count";
+const COUNT = "count";
+// marimo sets the values of one update one after another, in any order.
+const CHANGED = [...LEVELS, COUNT].map((name) => `change:${name}`);
 const REFUSED = "change:refusal";
 // A notebook that moves a cell removes its view and makes another at once.
 const LEFT_AFTER_MS = 1000;
@@ -56,8 +58,10 @@ function render({ model, el }) {
   let selected = null;
 
   const post = () => {
-    if (!ready) return;
-    const texts = LEVELS.flatMap((level) => model.get(level)).slice(sent);
+    const all = LEVELS.flatMap((level) => model.get(level));
+    // Until all values of an update are set, a message is missing or in two of them.
+    if (!ready || all.length !== model.get(COUNT) || (sent && all.length === sent)) return;
+    const texts = all.slice(sent);
     // In some notebooks the page has another origin, so none can be named here.
     frame.contentWindow?.postMessage({ texts, selected: sent ? null : selected }, "*");
     sent += texts.length;
@@ -78,13 +82,13 @@ function render({ model, el }) {
   };
 
   addEventListener("message", hear);
-  model.on(CHANGED, post);
+  for (const change of CHANGED) model.on(change, post);
   model.on(REFUSED, refuse);
   el.replaceChildren(frame);
   refuse();
   return () => {
     removeEventListener("message", hear);
-    model.off(CHANGED, post);
+    for (const change of CHANGED) model.off(change, post);
     model.off(REFUSED, refuse);
     if (countViews(model, -1)) return;
     setTimeout(() => views.get(model) || model.send({ left: true }), LEFT_AFTER_MS);

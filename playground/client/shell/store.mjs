@@ -23,6 +23,8 @@ export const CONNECTION_LOST = tr(
 const DECODING_TEXT = tr("Decoding…");
 // What is far down the text is not seen without scrolling.
 const FIRST_TOKENS = 30;
+/** Phases that a further step ends. @type {Set<Activity["phase"]>} */
+const IDLE = new Set(["starting", "waiting", "loading", "paused"]);
 
 /** The runs that the server sends, as recordings that the stages show. */
 export class Store extends Recordings {
@@ -82,13 +84,13 @@ export class Store extends Recordings {
   }
 
   /**
-   * A paused run goes on.
+   * A run goes on: it was paused, or the progress from before its start came late.
    * @param {string} run
    */
-  #endPause(run) {
+  #endWait(run) {
     for (const strategy of this.busyKeys()) {
       const now = this.activity(strategy);
-      if (now?.run === run && now.phase === "paused")
+      if (now?.run === run && IDLE.has(now.phase))
         this.showProgress({ strategy, run, phase: "decoding", says: DECODING_TEXT });
     }
   }
@@ -102,7 +104,7 @@ export class Store extends Recordings {
     if (!run || message.seq > run.next) return this.tell("missed", message.run);
     if (message.seq < run.next) return;
     this.#applyMessage(run, message);
-    if (message.kind === "delta") this.#endPause(message.run);
+    if (message.kind === "delta") this.#endWait(message.run);
     if (message.kind === "finish" || message.kind === "fail") this.#endActivity(message.run);
     this.tell("changed", run);
   }
