@@ -36,7 +36,7 @@ def test_three_strategies_answer_a_chat_with_a_system_message(open_page):
         column.locator(".f-model input[type=text]").first.fill(folder)
         # The model that was chosen stays with the next strategy.
         column.locator("[data-field=strategy]").select_option(strategy)
-        expect(column.locator(".f-model input[type=text]")).to_have_value(folder)
+        expect(column.locator(".f-model input[type=text]").first).to_have_value(folder)
         column.locator("[data-param=max_new_tokens]").fill(str(TOKENS))
     box = page.locator("#compare-prompt")
     box.get_by_role("button", name="Chat", exact=True).click()
