@@ -1,7 +1,7 @@
-"""Ways to draft, side by side: a draft model, heads, early exit and prompt lookup beside greedy search.
+"""Ways to draft, side by side: a draft model in a line and in trees, heads, early exit and prompt lookup.
 
-All write the same text, so they differ in the passes of Storyteller and in CPU seconds alone. The openings are
-the first twelve words of thirty stories that neither Storyteller nor its drafts were trained on
+All write the text of greedy search, so they differ in the passes of Storyteller and in CPU seconds alone. The
+openings are the first twelve words of thirty stories that neither Storyteller nor its drafts were trained on
 (`training.corpus.is_held_out`).
 """
 
@@ -22,6 +22,16 @@ OPENINGS = (ROOT / "benchmarks" / "openings.txt").read_text("utf-8").splitlines(
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "draft model, 3 tokens": ("speculative", {**LENGTHS, "num_assistant_tokens": 3}),
     "draft model, 6 tokens": ("speculative", LENGTHS),
+    "draft model, 12 tokens": ("speculative", {**LENGTHS, "num_assistant_tokens": 12}),
+    # 12 nodes, as the line above; 6 deep, as the one before.
+    "draft tree, 12 nodes, 6 deep": (
+        "speculative",
+        {"draft_tree": True, "draft_tree_depth": 6, "draft_tree_nodes": 12},
+    ),
+    "draft tree of widths 2, 2, 1, 1": (
+        "speculative",
+        {"draft_tree": True, "draft_tree_widths": "2, 2, 1, 1"},
+    ),
     "three heads": ("mtp", {}),
     "early exit after layer 4, 3 tokens": (
         "early_exit",

@@ -27,9 +27,9 @@ SIZES = (1440, 900), (390, 844)
 _HEAD = """# The first screen
 
 What a visitor sees of each strategy before scrolling, counted in Chromium. The header, the row of tabs, the prompt and
-the words of the model (its text, candidates and guesses) do not count as words. The text is no control, and the names
-of the candidates are one, as one press of Tab leads to them all. A button that is off does not count. y is where something begins, in pixels. Tab presses
-lead from the top of the page, by its link past the header, to the strategy's first dial.
+the words of the model (its text, candidates and guesses) do not count as words. The text is no control, nor is a button
+that is off, and the names of the candidates are one, as one press of Tab leads to them all. y is where something
+begins, in pixels. Tab presses lead from the top of the page, by its link past the header, to the strategy's first dial.
 
 Before the page was built around one dial, the first screen of Sampling at 1440 × 900 had 597 words, 62 numbers and 84
 controls. Temperature was at y = 1,397, the pictures at y = 444 to 689, and 50 presses of Tab led to the temperature.

@@ -19,6 +19,7 @@ from playwright.sync_api import Locator, Page, expect
 from engine import STRATEGIES, Trace
 from engine.analysis.gallery import GalleryEntry
 from engine.trace import json_io
+from tests.helpers.patience import comes_true
 
 # Tab -> its place; all others are strategies. The one tab of learn has no button.
 PLACES = {
@@ -98,16 +99,24 @@ def show(page: Page, strategy: str) -> None:
 def view(stage: Any, name: str) -> Locator:
     """Return a view of a stage, or of a page with one; the panels around it are opened first."""
     expect(stage.locator(f".dp-v-{name}").first).to_be_attached()
-    # The outer one comes first.
-    for panel in stage.locator(f".dp-panel:has(.dp-v-{name})").all():
-        tab = stage.locator(f"[id='{panel.get_attribute('aria-labelledby')}']")
-        if tab.get_attribute("aria-selected") != "true":
-            tab.click()
-        expect(tab).to_have_attribute("aria-selected", "true")
+    comes_true(lambda: _open_panels(stage, name))
     # A panel is drawn in the frame after it was opened.
     shown = stage.locator(f".dp-v-{name}")
     shown.first.evaluate(_WAIT_UNTIL_DRAWN)
     return shown
+
+
+def _open_panels(stage: Any, name: str) -> bool:
+    """Open the panels around a view; False if another recording has taken their place meanwhile."""
+    # The outer one comes first.
+    for panel in stage.locator(f".dp-panel:has(.dp-v-{name})").all():
+        tab = stage.locator(f"[id='{panel.get_attribute('aria-labelledby')}']")
+        if not tab.count():
+            return False
+        if tab.get_attribute("aria-selected") != "true":
+            tab.click()
+        expect(tab).to_have_attribute("aria-selected", "true")
+    return True
 
 
 def choose_example(page: Page, strategy: str, name: str) -> None:
@@ -146,7 +155,7 @@ def unfold(page: Page, strategy: str, group: str, name: str) -> None:
 
 def own_model(choice: Locator) -> Locator:
     """Return the field for a model that the list lacks; the fields of an address are beside it."""
-    return choice.get_by_label("Model: hub id or folder")
+    return choice.locator("input[type=text]").first
 
 
 def name_model(page: Page, folder: str, tab: str = "greedy") -> None:
