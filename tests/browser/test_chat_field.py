@@ -81,7 +81,7 @@ def test_a_chat_is_written_read_answered_and_continues(open_page, folder):
     read = load_tokenizer_only(Source.parse(folder))
     found = render_conversation(asked, {}, read)
     expect(box.locator(".tk-preview-box .f-help")).to_contain_text(f"{len(found.ids)} tokens")
-    roles = [turn.role for turn in found.turns if turn.role != "template"]
+    roles = [turn.role.title() for turn in found.turns if turn.role != "template"]
     assert box.locator(".tk-preview .tn-role").all_text_contents() == roles
     # What the user spelled is no special token.
     special = box.locator(".tk-preview .tn-special").all_text_contents()
@@ -140,7 +140,7 @@ def test_a_special_token_that_was_written_is_in_a_box_and_says_so(open_page, fol
     sides = "n => ['Top', 'Right', 'Left'].map((s) => getComputedStyle(n)[`border${s}Width`])"
     assert written.first.evaluate(sides) == ["1px"] * 3
     expect(page.locator(".dp-legend .dp-tok.special")).to_have_text("special token")
-    expect(page.locator(".ab-chat li")).to_have_text(["user: Hi"])
+    expect(page.locator(".ab-chat li")).to_have_text(["User: Hi"])
     shot(page, "special")
 
 

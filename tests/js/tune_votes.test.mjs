@@ -70,8 +70,8 @@ test("a pair shows the prompt it answers; a conversation as one box for each mes
   assert.deepEqual(
     boxes.map((box) => [box.attributes.class, box.textContent]),
     [
-      ["tn-turn tn-system", "systemBe kind."],
-      ["tn-turn tn-user", "userWho is there?"],
+      ["tn-turn tn-system", "SystemBe kind."],
+      ["tn-turn tn-user", "UserWho is there?"],
     ],
   );
 });

@@ -1,6 +1,7 @@
 // View of what was run: prompt, model, seed and settings. Saved pages and printouts show it.
 
 import { SERVER_TITLES } from "../served/words.mjs";
+import { roleName } from "../shared/chat_roles.mjs";
 import { el } from "../shared/dom.mjs";
 import { isRefusedRun } from "../shared/record.mjs";
 import { makeVisible } from "../shared/text.mjs";
@@ -63,7 +64,7 @@ export const methodSummary = ({ name, source, sha256, revision }, digits = 64) =
 /** @param {Run} run */
 function createChat({ messages, template }) {
   const lines = (messages ?? []).map(({ role, content }) =>
-    el("li", {}, `${role}: `, el("q", {}, makeVisible(toText(content ?? "")))),
+    el("li", {}, `${roleName(String(role))}: `, el("q", {}, makeVisible(toText(content ?? "")))),
   );
   const given = Object.keys(template ?? {}).length ? el("p", {}, toText(template)) : null;
   return [el("ol", { class: "ab-chat" }, lines), given];

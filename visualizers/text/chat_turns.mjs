@@ -1,4 +1,5 @@
 // A chat prompt as boxes: the tokens of each speaker, and those that the chat template inserted.
+import { isChatRole, roleName } from "../shared/chat_roles.mjs";
 import { el } from "../shared/dom.mjs";
 import { makeVisible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -8,8 +9,6 @@ import { tr } from "../shared/tr.mjs";
 
 /** Title of a special token, which is not part of the text. */
 export const SPECIAL_TOKEN = tr("A special token");
-
-const CHAT_ROLES = ["system", "user", "assistant", "tool"];
 
 /**
  * The text of a prompt token; a special token gets a box.
@@ -38,12 +37,12 @@ export const createMessages = (messages) =>
  */
 export const createTurns = (tokens, turns) =>
   turns.map(({ role, start, end }) => {
-    const said = CHAT_ROLES.includes(role);
+    const said = isChatRole(role);
     const own = tokens.slice(start, end).map(createToken);
     return el(
       "span",
       { class: `tn-turn tn-${said ? role : "template"}` },
-      said ? el("b", { class: "tn-role" }, role) : null,
+      said ? el("b", { class: "tn-role" }, roleName(role)) : null,
       el("span", { class: "tn-text" }, own),
     );
   });

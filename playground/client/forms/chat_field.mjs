@@ -1,17 +1,11 @@
 // The chat field: messages with a role and a text each. A run's answer can become the next message.
+import { roleName } from "../../../visualizers/shared/chat_roles.mjs";
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /** @typedef {Record<string, any> & { role: string, content: any }} Message */
 
 const ROLES = ["system", "user", "assistant"];
-/** @type {Record<string, string>} */
-const ROLE_NAMES = {
-  system: tr("System"),
-  user: tr("User"),
-  assistant: tr("Assistant"),
-  tool: tr("Tool"),
-};
 const TURN_ROWS = 2;
 const EMPTY_MESSAGE = { role: "user", content: "" };
 const GENERATION_FLAG = "add_generation_prompt";
@@ -19,9 +13,6 @@ const TEMPLATE_HINT = tr(
   "A JSON object for the model’s chat template, for example {example}. (template)",
   { example: '{"enable_thinking": false}' },
 );
-
-/** @param {string} role */
-const roleName = (role) => ROLE_NAMES[role] ?? role;
 
 // One message. Parts without a control here, such as a tool call, are passed through unchanged.
 class MessageTurn {
