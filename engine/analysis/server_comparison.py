@@ -1,13 +1,16 @@
 """Compare what a model server reported with a model here that should have the same weights.
 
 The model reads the server's text in one teacher-forced pass, so both score every token after the same
-tokens. The log-probabilities are compared of those candidates that the server listed.
+tokens. The log-probabilities are compared of those candidates that the server listed. The
+Kullback-Leibler divergence KL(server || here) covers the whole vocabulary, of which the server listed a
+part, so it is known between two bounds.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +25,7 @@ from engine.models.context_check import check_fits_context
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.text import tokenize_text
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
+from engine.statistics.unseen_mass import divergence_bounds, unseen_mass
 from engine.trace.records import Step, Trace
 from engine.trace.served import ServedDetail, is_invented_id
 
@@ -40,6 +44,7 @@ class ComparedToken:
         server_top: most probable token id that the server listed.
         here_top: most probable token id of the model here.
         differences: absolute differences in nats of the listed candidates' log-probabilities.
+        kl: least and most KL(server || here) in nats that agree with what the server listed.
     """
 
     token_id: int
@@ -48,6 +53,7 @@ class ComparedToken:
     server_top: int
     here_top: int
     differences: tuple[float, ...]
+    kl: tuple[float, float]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the token as JSON values."""
@@ -55,10 +61,13 @@ class ComparedToken:
             "token_id": self.token_id,
             "server": self.server,
             "here": self.here,
+            "server_p": None if self.server is None else round_decimals(math.exp(self.server)),
+            "here_p": round_decimals(math.exp(self.here)),
             "server_top": self.server_top,
             "here_top": self.here_top,
             "compared": len(self.differences),
             "largest_difference": max(self.differences, default=None),
+            "kl": list(self.kl),
         }
 
 
@@ -96,6 +105,19 @@ class ServerComparison:
         return max(self._differences(), default=None)
 
     @property
+    def mean_kl(self) -> tuple[float, float]:
+        """Least and most mean divergence in nats per token."""
+        low, high = zip(*(token.kl for token in self.tokens), strict=True)
+        return round_decimals(sum(low) / len(low)), round_decimals(sum(high) / len(high))
+
+    @property
+    def parted(self) -> int | None:
+        """Index of the first token at which their most probable tokens differ; None if there is none."""
+        return next(
+            (at for at, one in enumerate(self.tokens) if one.server_top != one.here_top), None
+        )
+
+    @property
     def compared(self) -> int:
         """Number of compared log-probabilities."""
         return len(self._differences())
@@ -107,6 +129,8 @@ class ServerComparison:
             "same_prompt": self.same_prompt,
             "same_tops": self.same_tops,
             "compared": self.compared,
+            "mean_kl": list(self.mean_kl),
+            "parted": self.parted,
             "mean_difference": self.mean_difference,
             "largest_difference": self.largest_difference,
             "tokens": [token.to_dict() for token in self.tokens],
@@ -163,7 +187,7 @@ def compare_with_server(
 def _check_run(trace: Trace, steps: Sequence[Step]) -> None:
     if trace.served is None:
         raise EngineError("This run was decoded here. Compare it with another model instead.")
-    ids = [*trace.prompt_ids]
+    ids, listed = [*trace.prompt_ids], True
     for step in steps:
         detail = step.detail
         assert isinstance(detail, ServedDetail)
@@ -177,7 +201,8 @@ def _check_run(trace: Trace, steps: Sequence[Step]) -> None:
                 "The server joined tokens of one character, so the tokens of its text are not known."
             )
         ids += [*step.emit, *(c.token_id for c in step.candidates)]
-    if not trace.prompt_ids or not steps or any(map(is_invented_id, ids)):
+        listed = listed and bool(step.candidates)
+    if not trace.prompt_ids or not steps or not listed or any(map(is_invented_id, ids)):
         raise EngineError(
             "This run lacks the token ids of its prompt, of its text or of its candidates, so it "
             "cannot be compared."
@@ -201,7 +226,33 @@ def _compare_step(step: Step, logits: torch.Tensor) -> ComparedToken:
         tuple(
             round_decimals(abs(max(a, _LEAST_LOGPROB) - max(b, _LEAST_LOGPROB))) for a, b in pairs
         ),
+        _bound_divergence(step, own),
     )
+
+
+def _bound_divergence(step: Step, own: torch.Tensor) -> tuple[float, float]:
+    """Return the bounds of KL(server || here) in nats.
+
+    Args:
+        step: a step of the server's run.
+        own: (vocab,) log-probabilities by the model here.
+    """
+    ids = torch.tensor([c.token_id for c in step.candidates])
+    seen = [math.exp(c.raw_logprob) for c in step.candidates]
+    # A chosen token of low probability may be listed after the most probable ones.
+    best = [
+        c for c in step.candidates if c is not step.candidates[-1] or c.token_id != step.emit[0]
+    ]
+    cap = math.exp(best[-1].raw_logprob) if best else 1.0
+    others = own.clone()
+    others[ids] = math.inf
+    count = len(own) - len(ids)
+    filled = min(count, math.ceil(unseen_mass(seen)[1] / cap) + 1)
+    least: list[float] = others.topk(filled, largest=False).values.sort().values.tolist()
+    others[ids] = -math.inf
+    own_seen: list[float] = own[ids].tolist()
+    low, high = divergence_bounds(seen, own_seen, float(others.exp().sum()), least, cap)
+    return round_decimals(low), round_decimals(high)
 
 
 def _has_same_prompt(trace: Trace, here: LoadedModel) -> bool | None:

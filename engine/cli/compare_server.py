@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _format_tokens(found: ServerComparison) -> list[str]:
-    head = f"{'':>4}{'server':>10}{'here':>10}{'largest':>10}  token"
+    head = f"{'':>4}{'server':>10}{'here':>10}{'largest':>10}{'KL from':>10}{'to':>10}  token"
     return [head, *(_format_token(n, token, found) for n, token in enumerate(found.tokens, 1))]
 
 
@@ -59,7 +59,9 @@ def _format_token(number: int, token: ComparedToken, found: ServerComparison) ->
         if token.server_top == token.here_top
         else f" first choice: {found.pieces[token.server_top]!r} there, {found.pieces[token.here_top]!r} here"
     )
-    return f"{number:>4}{server:>10}{token.here:>10.4f}{largest:>10}  {name}{other}"
+    low, high = token.kl
+    numbers = f"{server:>10}{token.here:>10.4f}{largest:>10}{low:>10.4f}{high:>10.4f}"
+    return f"{number:>4}{numbers}  {name}{other}"
 
 
 def _format_summary(found: ServerComparison) -> list[str]:
@@ -68,8 +70,10 @@ def _format_summary(found: ServerComparison) -> list[str]:
         False: ["The prompt has other tokens here, so the tokenizers differ."],
         None: [],
     }
+    low, high = found.mean_kl
     return [
         f"The first choice is the same at {found.same_tops} of {len(found.tokens)} tokens.",
+        f"KL(server || here): between {low:.4f} and {high:.4f} nats per token on average.",
         f"{found.compared} listed log-probabilities differ by {found.mean_difference or 0:.4f} nats on "
         f"average, by at most {found.largest_difference or 0:.4f}.",
         *prompts[found.same_prompt],

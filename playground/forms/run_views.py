@@ -39,8 +39,8 @@ def live_views() -> list[str]:
 
 
 def served_views() -> list[str]:
-    """Return the views of a run that a server computed; questions need a model on this machine."""
-    return _add_since(order_views(strategy_visuals(SERVED_STRATEGY, _SERVED_VISUALS)))
+    """Return the views of a run that a server computed; other questions need its model on this machine."""
+    return [*_add_since(order_views(strategy_visuals(SERVED_STRATEGY, _SERVED_VISUALS))), "beside"]
 
 
 def stage_views(strategy: str, names: tuple[str, ...]) -> list[str]:

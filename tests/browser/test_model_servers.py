@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from engine.analysis.server_comparison import compare_with_server
 from engine.models.loading import load
 from tests.helpers.axe import grave
 from tests.helpers.llama_server import Llama, llama_of
@@ -175,3 +176,33 @@ def test_a_model_on_a_server_is_compared_with_the_same_model_here(open_page, opt
         assert fits(page)
         assert grave(page) == []
         shot(page, f"compare_server_{options.get('width', 1440)}")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", [{}, {"path": "/?__theme=dark", "width": 390, "height": 844}])
+def test_a_model_here_reads_what_a_server_wrote(open_page, options):
+    with llama_of(load("storyteller")).serve() as server:
+        page = open_page(**options)
+        show(page, "greedy")
+        name_server(page, server.base)
+        page.locator("#greedy-run").click()
+        expect(status(page, "greedy")).to_contain_text("reached the token limit")
+    # The numbers are in the record, so the server may be gone.
+    card = view(page.locator("#greedy-stage"), "beside")
+    expect(card).to_contain_text("A model here reads the server’s text")
+    card.locator(".f-model select").first.select_option("storyteller-draft")
+    card.get_by_role("button", name="Read it here").click()
+    expect(card.locator(".bs-tok")).to_have_count(6)
+    found = compare_with_server(trace_of(page, "greedy"), load("storyteller-draft"))
+    expect(card.locator(".bs-summary")).to_contain_text(
+        "The mean KL divergence per token is between"
+    )
+    expect(card.locator(".bs-summary")).to_contain_text(f"at {found.same_tops} of 6 places")
+    card.locator(".bs-tok").nth(2).click()
+    expect(page.locator("#greedy-stage .dp-scrub output")).to_contain_text("Word 3 of")
+    expect(card.locator(".bs-status")).to_contain_text("there,")
+    assert fits(page)
+    page.emulate_media(reduced_motion="reduce")
+    settled(page)
+    assert not grave(page)
+    shot(page, f"server-beside-{options.get('width', 1440)}")

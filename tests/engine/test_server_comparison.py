@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
 
 import pytest
+import torch
 
 import engine
 from engine.analysis.server_comparison import compare_with_server
@@ -29,10 +31,10 @@ def here() -> LoadedModel:
     return load("storyteller")
 
 
-def served_run(here: LoadedModel, warmth: float = 1.0) -> Trace:
+def served_run(here: LoadedModel, warmth: float = 1.0, listed: int = 10) -> Trace:
     """Return a greedy run of a server whose model is the one here, at another temperature."""
     words = [f" {n}" for n in range(here.vocab_size)]
-    with Llama(distribution_of(here, warmth), words, most=10).serve() as server:
+    with Llama(distribution_of(here, warmth), words, most=listed).serve() as server:
         asked = engine.DecodeRequest(
             "greedy", f"endpoint:{server.base}#m", "one two", params={"max_new_tokens": TOKENS}
         )
@@ -65,14 +67,50 @@ def test_other_weights_differ_by_what_is_said(here: LoadedModel) -> None:
     )
 
 
+@pytest.mark.parametrize("listed", [1, 5, 20])
+def test_the_true_divergence_lies_between_its_bounds(here: LoadedModel, listed: int) -> None:
+    trace = served_run(here, warmth=1.5, listed=listed)
+    found = compare_with_server(trace, here)
+    ids = [*trace.prompt_ids, *(token.token_id for token in found.tokens)]
+    logits = here.model(torch.tensor([ids])).logits[0, len(trace.prompt_ids) - 1 : -1].double()
+    own, warm = logits.log_softmax(-1), (logits / 1.5).log_softmax(-1)
+    truth = (warm.exp() * (warm - own)).sum(-1).tolist()
+    for token, value in zip(found.tokens, truth, strict=True):
+        assert token.kl[0] <= value <= token.kl[1]
+        assert token.kl[0] > 0 or listed == 1
+    low, high = found.mean_kl
+    assert low <= math.fsum(truth) / TOKENS <= high
+
+
+def test_the_first_difference_is_told(here: LoadedModel) -> None:
+    trace = served_run(here)
+    assert compare_with_server(trace, here).parted is None
+    step = trace.steps[2]
+    best, second, *rest = step.candidates
+    # The server finds the second token likelier here.
+    swapped = (
+        dataclasses.replace(second, raw_logprob=best.raw_logprob),
+        dataclasses.replace(best, raw_logprob=second.raw_logprob),
+    )
+    steps = [*trace.steps]
+    steps[2] = dataclasses.replace(step, candidates=(*swapped, *rest))
+    found = compare_with_server(dataclasses.replace(trace, steps=tuple(steps)), here)
+    assert (found.parted, found.same_tops) == (2, TOKENS - 1)
+
+
 def test_what_cannot_be_compared_is_one_sentence(here: LoadedModel) -> None:
     local = decode_to_trace(engine.DecodeRequest("greedy", here, "Once", params={}))
     filtered = import_answer(read("llamacpp/native_post.json"))
     nameless = import_answer(read("vllm/cmpl_5.json"))
+    served = served_run(here)
+    bare = dataclasses.replace(
+        served, steps=tuple(dataclasses.replace(one, candidates=()) for one in served.steps)
+    )
     for trace, says in (
         (local, "was decoded here"),
         (filtered, "after its filters"),
         (nameless, "lacks the token ids"),
+        (bare, "lacks the token ids"),
     ):
         with pytest.raises(EngineError, match=says):
             compare_with_server(trace, here)
@@ -95,8 +133,9 @@ def test_the_command_prints_every_token(
     json_io.save(served_run(here), path)
     assert main(["compare-server", str(path), "--model", "storyteller"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == TOKENS + 4
-    assert lines[-3] == f"The first choice is the same at {TOKENS} of {TOKENS} tokens."
+    assert len(lines) == TOKENS + 5
+    assert lines[-4] == f"The first choice is the same at {TOKENS} of {TOKENS} tokens."
+    assert lines[-3].startswith("KL(server || here): between 0.00")
     assert lines[-1] == "The prompt has other tokens here, so the tokenizers differ."
     assert main(["compare-server", str(path), "--model", "storyteller", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["compared"] == 10 * TOKENS

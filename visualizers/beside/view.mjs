@@ -25,11 +25,12 @@ const BYTES_PER_MB = 1e6;
 /** @param {number} kl */
 const klClass = (kl) => KL_LEVELS.find(([end]) => kl < end)?.[1] ?? "";
 
-const createLegend = () =>
+/** @param {string} title */
+const createLegend = (title) =>
   el(
     "div",
     { class: "dp-legend" },
-    el("span", {}, renderTerms(tr("[KL divergence] of the other model’s distribution:"))),
+    el("span", {}, renderTerms(title)),
     KL_LEVELS.map(([, shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
   );
 
@@ -37,7 +38,21 @@ const createLegend = () =>
  * @param {any} found
  * @param {number} id
  */
-const placeText = (found, id) => makeVisible(found.pieces[id] ?? `#${id}`);
+export const placeText = (found, id) => makeVisible(found.pieces[id] ?? `#${id}`);
+
+/**
+ * What both models find most probable.
+ * @param {any} found
+ * @param {number} own
+ * @param {number} other
+ */
+export const describeTops = (found, own, other) =>
+  own === other
+    ? tr("both find the same token most probable")
+    : tr("most likely: “{own}”, other model “{other}”", {
+        own: placeText(found, own),
+        other: placeText(found, other),
+      });
 
 /**
  * A sentence on one token under both models.
@@ -46,13 +61,6 @@ const placeText = (found, id) => makeVisible(found.pieces[id] ?? `#${id}`);
  */
 function describePlace(found, at) {
   const { own, other, kl } = found;
-  const first =
-    own.tops[at] === other.tops[at]
-      ? tr("both find the same token most probable")
-      : tr("most likely: “{own}”, other model “{other}”", {
-          own: placeText(found, own.tops[at]),
-          other: placeText(found, other.tops[at]),
-        });
   return [
     quoteText(placeText(found, found.token_ids[at])),
     tr("KL {kl} nats", { kl: formatPrecise(kl[at]) }),
@@ -61,21 +69,25 @@ function describePlace(found, at) {
       other: formatPercent(other.probabilities[at]),
     }),
     tr("rank {own}, other model {other}", { own: own.ranks[at], other: other.ranks[at] }),
-    first,
+    describeTops(found, own.tops[at], other.tops[at]),
   ].join("; ");
 }
 
 /**
- * @param {any} found the server's answer
+ * A place of the text: its token, the divergence there in nats, whether the two models' most probable
+ * tokens differ, and all of it in words.
+ * @typedef {{ text: string, kl: number, parted: boolean, words: string }} Place
+ */
+
+/**
+ * The text as tokens that are shaded by their divergence.
+ * @param {Place[]} places
+ * @param {string} title of the legend
  * @param {(at: number) => void} choose called with the position of a pressed token
  */
-function createStrip(found, choose) {
+export function createStrip(places, title, choose) {
   const say = el("p", { class: "dp-note bs-status", role: "status" });
-  /** @type {number[]} */
-  const ids = found.token_ids;
-  const nodes = ids.map((id, at) => {
-    const parted = found.own.tops[at] !== found.other.tops[at];
-    const words = describePlace(found, at);
+  const nodes = places.map(({ text, kl, parted, words }, at) => {
     const pick = () => {
       say.textContent = `${words}.`;
       for (const node of nodes) node.classList.toggle("sel", node === nodes[at]);
@@ -85,19 +97,28 @@ function createStrip(found, choose) {
       "button",
       {
         type: "button",
-        class: `dp-tok bs-tok${klClass(found.kl[at])}`,
+        class: `dp-tok bs-tok${klClass(kl)}`,
         "aria-label": words,
         title: words,
         onclick: pick,
       },
-      placeText(found, id),
+      text,
       // A sign besides the colour, for visitors who cannot see it.
       parted ? el("sup", { "aria-hidden": "true" }, "≠") : null,
     );
   });
   const strip = el("div", { class: "bs-strip", role: "group", "aria-label": tr("Tokens") }, nodes);
-  return [strip, createLegend(), say];
+  return [strip, createLegend(title), say];
 }
+
+/** @param {any} found */
+const listPlaces = (found) =>
+  found.token_ids.map((/** @type {number} */ id, /** @type {number} */ at) => ({
+    text: placeText(found, id),
+    kl: found.kl[at],
+    parted: found.own.tops[at] !== found.other.tops[at],
+    words: describePlace(found, at),
+  }));
 
 /**
  * Format bytes as megabytes.
@@ -155,7 +176,11 @@ export function createModelComparison(found, choose) {
   const rows = names.map((name, i) => [name, a[i], b[i]]);
   return [
     el("p", { class: "bs-summary" }, summaryText(found)),
-    ...createStrip(found, choose),
+    ...createStrip(
+      listPlaces(found),
+      tr("[KL divergence] of the other model’s distribution:"),
+      choose,
+    ),
     createTable(
       [
         "",

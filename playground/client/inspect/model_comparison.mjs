@@ -1,6 +1,8 @@
 // Compares a run with another model: the server scores the run's text with both.
+import { createServerComparison } from "../../../visualizers/beside/server.mjs";
 import { createModelComparison } from "../../../visualizers/beside/view.mjs";
 import { createButton, el, saveAs } from "../../../visualizers/shared/dom.mjs";
+import { toTrace } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { formatCount } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
@@ -14,7 +16,11 @@ import { withoutSteps } from "./code_files.mjs";
 const ABOUT = tr(
   "Another model with the same tokenizer reads this text, or the same one with fewer bits. See how far its distribution is off at every token.",
 );
+const ABOUT_SERVER = tr(
+  "A model here reads the server’s text. See how far its distribution is off at every token. The server lists a part of its own, so the answer lies between two bounds.",
+);
 const READING = tr("Both models read the text, then each writes greedily…");
+const READING_HERE = tr("The model here reads the text…");
 
 const MODEL_ROLES = ["target", "draft", "foreign", "seq2seq"];
 
@@ -70,17 +76,22 @@ class ModelComparison {
     this.say = el("p", { class: "dp-note", role: "status" });
     this.drawn = el("div", { class: "bs-result" });
     const acts = el("div", { class: "dp-row" }, this.go, this.halt, this.saves);
-    root.append(el("p", { class: "dp-note" }, ABOUT), this.form, acts, this.say, this.drawn);
+    this.about = el("p", { class: "dp-note" }, ABOUT);
+    root.append(this.about, this.form, acts, this.say, this.drawn);
     this.#offerSaves();
   }
 
   /**
-   * Preselect the run's own model, to compare it with a quantized version of itself.
+   * Preselect the run's own model, to compare it with a quantized version of itself; of a server's run,
+   * the first one.
    * @param {Run} run
    */
   #offer(run) {
+    const model = run.served ? getDeclaration().models[0].name : run.model.id;
+    this.about.textContent = run.served ? ABOUT_SERVER : ABOUT;
+    this.go.textContent = run.served ? tr("Read it here") : tr("Read it with both");
     const models = new ModelPicker(
-      { name: run.strategy, draft: "none", model: run.model.id, assistant: "", refused: {} },
+      { name: run.strategy, draft: "none", model, assistant: "", refused: {} },
       this.id,
       { roles: MODEL_ROLES },
     );
@@ -137,10 +148,11 @@ class ModelComparison {
     if (!run || !this.#models || !this.#weights) return;
     this.go.disabled = true;
     this.halt.hidden = false;
-    this.say.textContent = READING;
+    this.say.textContent = run.served ? READING_HERE : READING;
     const { model } = this.#models.values();
     const weights = this.#weights.values();
-    const trace = withoutSteps(run);
+    // What a server reported is in the steps.
+    const trace = run.served ? toTrace(run) : withoutSteps(run);
     const answer = await this.#question.ask((press) =>
       askServer({ action: "beside", trace, model, weights, press }),
     );
@@ -153,8 +165,9 @@ class ModelComparison {
       return;
     }
     this.#found = answer;
-    this.say.textContent = doneSentence(answer.token_ids.length);
-    this.drawn.replaceChildren(...createModelComparison(answer, (at) => this.#choose(at)));
+    this.say.textContent = doneSentence((answer.tokens ?? answer.token_ids).length);
+    const create = run.served ? createServerComparison : createModelComparison;
+    this.drawn.replaceChildren(...create(answer, (at) => this.#choose(at)));
     this.#offerSaves();
   }
 

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from engine.endpoints import import_answer
-from engine.statistics.unseen_mass import entropy_bounds, unseen_mass
+from engine.statistics.unseen_mass import divergence_bounds, entropy_bounds, unseen_mass
 from tests.helpers.endpoint_answers import to_chat_answer
 from tests.helpers.runs import finished
 from tests.helpers.strategies import make
@@ -57,3 +57,24 @@ def test_sums_around_one_leave_nothing_unseen(seen, low, high):
     found = unseen_mass(seen)
     assert found[0] == low
     assert found[1] == pytest.approx(high, abs=1e-9)
+
+
+def test_bounds_of_a_divergence_are_reached_by_the_distributions_that_they_name():
+    other = [0.4, 0.3, 0.2, 0.1]
+
+    def divergence(probs):
+        return math.fsum(p * math.log(p / q) for p, q in zip(probs, other, strict=True) if p)
+
+    logs = [math.log(q) for q in other]
+    # Half is seen. The other half is spread as 0.3 to 0.2 to 0.1, or fills the least likely two.
+    low, high = divergence_bounds([0.5], logs[:1], 0.6, sorted(logs[1:]), 0.3)
+    assert low == pytest.approx(divergence([0.5, 0.25, 0.5 / 3, 0.25 / 3]), abs=3e-5)
+    assert high == pytest.approx(divergence([0.5, 0.0, 0.2, 0.3]), abs=3e-5)
+
+
+def test_bounds_of_a_divergence_are_equal_where_everything_is_seen():
+    probs, logs = [0.7, 0.3], [math.log(0.5)] * 2
+    low, high = divergence_bounds(probs, logs, 0.0, [], 0.3)
+    truth = math.fsum(p * math.log(2 * p) for p in probs)
+    assert low <= truth <= high
+    assert high - low < 1e-4
