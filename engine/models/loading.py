@@ -137,12 +137,11 @@ class LoadedModel:
         Raises:
             ModelError: it is not a generation model.
         """
-        kind = type(self.model)
-        if not writes_tokens(kind):
+        if not writes_tokens(type(self.model)):
             raise ModelError(
                 "{name} is a {kind}, which does not write text token by token.",
                 name=self.name,
-                kind=kind.__name__,
+                kind=type(self.model).__name__,
             )
         return capabilities_of(self._whole)
 

@@ -17,7 +17,7 @@ const ABOUT = tr(
   "Another model with the same tokenizer reads this text, or the same one with fewer bits. See how far its distribution is off at every token.",
 );
 const ABOUT_SERVER = tr(
-  "A model here reads the server’s text. See how far its distribution is off at every token. The server lists a part of its own, so the answer lies between two bounds.",
+  "A model here reads the server’s text. See how far its distribution is off at every token. The server lists a part of its distribution, so the answer lies between two bounds.",
 );
 const READING = tr("Both models read the text, then each writes greedily…");
 const READING_HERE = tr("The model here reads the text…");
