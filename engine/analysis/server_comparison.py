@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from engine.errors import EngineError, ModelError
-from engine.loops.recorder import round_decimals
+from engine.loops.recorder import round_decimals, round_significant
 from engine.loops.teacher_forced import run_teacher_forced
 from engine.models.context_check import check_fits_context
 from engine.models.loading import LoadedModel, pin_models
@@ -55,14 +55,24 @@ class ComparedToken:
     differences: tuple[float, ...]
     kl: tuple[float, float]
 
+    @property
+    def server_p(self) -> float | None:
+        """Its probability by the server, at least exp(-20); None if the server did not list it."""
+        return None if self.server is None else round_significant(math.exp(self.server))
+
+    @property
+    def here_p(self) -> float:
+        """Its probability by the model here."""
+        return round_significant(math.exp(self.here))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the token as JSON values."""
         return {
             "token_id": self.token_id,
             "server": self.server,
             "here": self.here,
-            "server_p": None if self.server is None else round_decimals(math.exp(self.server)),
-            "here_p": round_decimals(math.exp(self.here)),
+            "server_p": self.server_p,
+            "here_p": self.here_p,
             "server_top": self.server_top,
             "here_top": self.here_top,
             "compared": len(self.differences),
@@ -111,7 +121,7 @@ class ServerComparison:
         return round_decimals(sum(low) / len(low)), round_decimals(sum(high) / len(high))
 
     @property
-    def parted(self) -> int | None:
+    def first_difference(self) -> int | None:
         """Index of the first token at which their most probable tokens differ; None if there is none."""
         return next(
             (at for at, one in enumerate(self.tokens) if one.server_top != one.here_top), None
@@ -130,7 +140,7 @@ class ServerComparison:
             "same_tops": self.same_tops,
             "compared": self.compared,
             "mean_kl": list(self.mean_kl),
-            "parted": self.parted,
+            "first_difference": self.first_difference,
             "mean_difference": self.mean_difference,
             "largest_difference": self.largest_difference,
             "tokens": [token.to_dict() for token in self.tokens],
@@ -177,6 +187,7 @@ def compare_with_server(
     )
     with pin_models(here), line, torch.inference_mode():
         logits = run_teacher_forced(here, prompt, new).logits.cpu()
+    _check_possible(here, steps, logits)
     tokens = tuple(_compare_step(step, row) for step, row in zip(steps, logits, strict=True))
     named = {i for token in tokens for i in (token.token_id, token.server_top, token.here_top)}
     return ServerComparison(
@@ -187,7 +198,7 @@ def compare_with_server(
 def _check_run(trace: Trace, steps: Sequence[Step]) -> None:
     if trace.served is None:
         raise EngineError("This run was decoded here. Compare it with another model instead.")
-    ids, listed = [*trace.prompt_ids], True
+    ids = [*trace.prompt_ids]
     for step in steps:
         detail = step.detail
         assert isinstance(detail, ServedDetail)
@@ -201,12 +212,22 @@ def _check_run(trace: Trace, steps: Sequence[Step]) -> None:
                 "The server joined tokens of one character, so the tokens of its text are not known."
             )
         ids += [*step.emit, *(c.token_id for c in step.candidates)]
-        listed = listed and bool(step.candidates)
-    if not trace.prompt_ids or not steps or not listed or any(map(is_invented_id, ids)):
+    listed = bool(steps) and all(step.candidates for step in steps)
+    if not trace.prompt_ids or not listed or any(map(is_invented_id, ids)):
         raise EngineError(
             "This run lacks the token ids of its prompt, of its text or of its candidates, so it "
             "cannot be compared."
         )
+
+
+def _check_possible(here: LoadedModel, steps: Sequence[Step], logits: torch.Tensor) -> None:
+    for step, row in zip(steps, logits, strict=True):
+        likely = [c.token_id for c in step.candidates if math.exp(c.raw_logprob) > 0]
+        if not row[[step.emit[0], *likely]].isfinite().all():
+            raise ModelError(
+                "The server finds a token possible that {name} never writes: it is another model.",
+                name=here.name,
+            )
 
 
 def _compare_step(step: Step, logits: torch.Tensor) -> ComparedToken:
@@ -226,32 +247,34 @@ def _compare_step(step: Step, logits: torch.Tensor) -> ComparedToken:
         tuple(
             round_decimals(abs(max(a, _LEAST_LOGPROB) - max(b, _LEAST_LOGPROB))) for a, b in pairs
         ),
-        _bound_divergence(step, own),
+        _bound_divergence(step, own, ids),
     )
 
 
-def _bound_divergence(step: Step, own: torch.Tensor) -> tuple[float, float]:
+def _bound_divergence(step: Step, own: torch.Tensor, ids: Sequence[int]) -> tuple[float, float]:
     """Return the bounds of KL(server || here) in nats.
 
     Args:
         step: a step of the server's run.
         own: (vocab,) log-probabilities by the model here.
+        ids: the tokens that the server listed.
     """
-    ids = torch.tensor([c.token_id for c in step.candidates])
     seen = [math.exp(c.raw_logprob) for c in step.candidates]
     # A chosen token of low probability may be listed after the most probable ones.
-    best = [
-        c for c in step.candidates if c is not step.candidates[-1] or c.token_id != step.emit[0]
-    ]
-    cap = math.exp(best[-1].raw_logprob) if best else 1.0
-    others = own.clone()
-    others[ids] = math.inf
-    count = len(own) - len(ids)
-    filled = min(count, math.ceil(unseen_mass(seen)[1] / cap) + 1)
-    least: list[float] = others.topk(filled, largest=False).values.sort().values.tolist()
-    others[ids] = -math.inf
-    own_seen: list[float] = own[ids].tolist()
-    low, high = divergence_bounds(seen, own_seen, float(others.exp().sum()), least, cap)
+    best = seen[:-1] if ids[-1] == step.emit[0] else seen
+    cap = best[-1] if best else 1.0
+    is_unseen = torch.ones(len(own), dtype=torch.bool)
+    is_unseen[list(ids)] = False
+    # A token that is impossible here, such as padding of the vocabulary, is none to the server either.
+    unseen = own[is_unseen & own.isfinite()]
+    mass = unseen_mass(seen)[1]
+    # A list that leaves more open than fits below its last token is not of the most probable ones.
+    if cap * len(unseen) <= mass:
+        cap = 1.0
+    filled = min(len(unseen), math.ceil(mass / cap) + 1)
+    least: list[float] = unseen.topk(filled, largest=False).values.tolist()
+    here: list[float] = own[list(ids)].tolist()
+    low, high = divergence_bounds(seen, here, float(unseen.exp().sum()), least, cap)
     return round_decimals(low), round_decimals(high)
 
 

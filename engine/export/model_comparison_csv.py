@@ -59,8 +59,8 @@ def server_comparison_csv(found: ServerComparison) -> str:
             token.token_id,
             found.pieces[token.token_id],
             *token.kl,
-            "" if token.server is None else math.exp(token.server),
-            math.exp(token.here),
+            "" if token.server_p is None else token.server_p,
+            token.here_p,
             max(token.differences, default=""),
             int(token.server_top == token.here_top),
         )

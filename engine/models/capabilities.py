@@ -121,9 +121,9 @@ class Capabilities:
 
 
 def writes_tokens(kind: type) -> bool:
-    """Return whether models of a class write one token after another, with transformers' generate().
+    """Return whether models of a class write one token after another, as transformers' generate() does.
 
-    Some generate() of their own fill whole blocks in any order (DiffusionGemma) or write no text at all.
+    Others fill whole blocks in any order (DiffusionGemma), or write no text.
     """
     return issubclass(kind, transformers.GenerationMixin)
 

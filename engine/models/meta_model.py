@@ -66,8 +66,9 @@ def auto_class(name: str, folder: str) -> tuple[Any, Any]:
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     text: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     media: list[Any] = [AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq]
-    found = [auto for auto in (text, *media) if type(config) in auto._model_mapping]
-    if found and not any(writes_tokens(auto._model_mapping[type(config)]) for auto in found):
+    known = [auto for auto in (text, *media) if type(config) in auto._model_mapping]
+    found = [auto for auto in known if writes_tokens(auto._model_mapping[type(config)])]
+    if known and not found:
         raise ModelError(
             "{name} is of the kind {kind}, which does not write its text token by token.",
             name=name,

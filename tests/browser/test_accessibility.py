@@ -25,28 +25,24 @@ REST = [name for name in TABS if name not in EVERYDAY]
 OWN_VISUALS = ("beam_search", "contrastive_search", "dola", "speculative", "watermark")
 
 
-COLOUR_RULES = "color-contrast", "link-in-text-block"
-"""Rules that a theme can break."""
-
-
-def findings(page, within=None, rules=None):
+def findings(page, within=None):
     """Return what axe calls serious or critical, one line each, on the page or within a selector."""
     # Half-transparent text has no contrast, and more of it may come while axe looks.
     page.emulate_media(reduced_motion="reduce")
     settled(page)
-    answer = answer_of(page, within, rules)
+    answer = answer_of(page, within)
     assert answer["testEngine"]["name"] == "axe-core"
-    assert len(answer["passes"]) > (0 if within or rules else 20), "axe looked at nothing"
+    assert len(answer["passes"]) > (5 if within else 20), "axe looked at nothing"
     return grave_in(answer)
 
 
 def both_themes(page, within=None):
-    """Return the findings in light, and of colours in dark; the page is light again afterwards."""
+    """Return the findings in light and in dark; the page is light again afterwards."""
     text = "getComputedStyle(document.querySelector('.dp-head h1')).color"
     found, light = findings(page, within), page.evaluate(text)
     page.evaluate("document.body.classList.add('dark')")
     assert page.evaluate(text) != light, "the page did not turn dark"
-    found += [f"dark: {line}" for line in findings(page, within, COLOUR_RULES)]
+    found += [f"dark: {line}" for line in findings(page, within)]
     page.evaluate("document.body.classList.remove('dark')")
     return found
 
@@ -127,6 +123,5 @@ def test_every_panel_of_every_tab(open_page, strategy, width):
         # The first panel of a group opens with it, and a press would close it.
         if panel.get_attribute("aria-selected") != "true":
             panel.click()
-        # A panel changes nothing outside, and axe needs seconds for a whole page.
-        within = f"[id='{panel.get_attribute('aria-controls')}']"
-        assert both_themes(page, within) == [], panel.inner_text()
+        # A panel changes nothing outside its stage, and axe needs seconds for a whole page.
+        assert both_themes(page, f"#{strategy}-stage") == [], panel.inner_text()

@@ -6,20 +6,23 @@ import dataclasses
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import engine
+from engine.analysis import server_comparison
 from engine.analysis.server_comparison import compare_with_server
 from engine.cli.main import main
 from engine.endpoints import import_answer
 from engine.errors import EngineError
+from engine.loops.teacher_forced import run_teacher_forced
 from engine.models.loading import LoadedModel, load
 from engine.run.decoding import decode_to_trace, trace_of
 from engine.serving import decode
 from engine.trace import json_io
-from engine.trace.records import Trace
+from engine.trace.records import Step, Trace
 from tests.helpers.endpoint_answers import read
 from tests.helpers.llama_server import Llama, distribution_of
 
@@ -82,9 +85,55 @@ def test_the_true_divergence_lies_between_its_bounds(here: LoadedModel, listed: 
     assert low <= math.fsum(truth) / TOKENS <= high
 
 
+def with_logprobs(trace: Trace, changed: dict[int, float]) -> Trace:
+    """Return the run with other log-probabilities of some candidates of every step, by their place."""
+    steps: list[Step] = []
+    for step in trace.steps:
+        candidates = [*step.candidates]
+        for place, logprob in changed.items():
+            candidates[place] = dataclasses.replace(candidates[place], raw_logprob=logprob)
+        steps.append(dataclasses.replace(step, candidates=tuple(candidates)))
+    return dataclasses.replace(trace, steps=tuple(steps))
+
+
+@pytest.mark.parametrize(
+    "changed", [{-1: -9999.0}, {-1: -math.inf}, {-1: -700.0}, {0: 0.0, -1: -math.inf}]
+)
+def test_what_a_server_finds_impossible_has_bounds_too(
+    here: LoadedModel, changed: dict[int, float]
+) -> None:
+    found = compare_with_server(with_logprobs(served_run(here), changed), here)
+    for token in found.tokens:
+        assert 0 <= token.kl[0] <= token.kl[1] < math.inf
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_tokens_that_are_impossible_here(
+    here: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = served_run(here)
+    listed = {c.token_id for step in trace.steps for c in step.candidates}
+    never = next(i for i in range(here.vocab_size) if i not in listed)
+
+    def ban(token_id: int) -> None:
+        def read(*given: Any, **more: Any) -> Any:
+            found = run_teacher_forced(*given, **more)
+            found.logits[:, token_id] = -math.inf
+            return found
+
+        monkeypatch.setattr(server_comparison, "run_teacher_forced", read)
+
+    ban(never)
+    found = compare_with_server(trace, here)
+    assert all(token.kl[1] < math.inf for token in found.tokens)
+    ban(trace.steps[1].candidates[4].token_id)
+    with pytest.raises(EngineError, match="never writes: it is another model"):
+        compare_with_server(trace, here)
+
+
 def test_the_first_difference_is_told(here: LoadedModel) -> None:
     trace = served_run(here)
-    assert compare_with_server(trace, here).parted is None
+    assert compare_with_server(trace, here).first_difference is None
     step = trace.steps[2]
     best, second, *rest = step.candidates
     # The server finds the second token likelier here.
@@ -95,7 +144,7 @@ def test_the_first_difference_is_told(here: LoadedModel) -> None:
     steps = [*trace.steps]
     steps[2] = dataclasses.replace(step, candidates=(*swapped, *rest))
     found = compare_with_server(dataclasses.replace(trace, steps=tuple(steps)), here)
-    assert (found.parted, found.same_tops) == (2, TOKENS - 1)
+    assert (found.first_difference, found.same_tops) == (2, TOKENS - 1)
 
 
 def test_what_cannot_be_compared_is_one_sentence(here: LoadedModel) -> None:

@@ -13,7 +13,7 @@ const FOUND = {
   ],
   mean_kl: [0.21, 1.26],
   same_tops: 1,
-  parted: 1,
+  first_difference: 1,
   compared: 20,
   mean_difference: 0.05,
   largest_difference: 0.2,
@@ -59,6 +59,8 @@ test("the summary says where they differ first, and that the tokenizers differ",
   assert.ok(words.includes("Both find the same token most probable at 1 of 2 places."));
   assert.ok(words.includes("They differ first at token 2."));
   assert.ok(words.endsWith("so the tokenizers differ."));
-  const same = draw({ parted: null, same_prompt: true }).root.querySelector(".bs-summary");
+  const same = draw({ first_difference: null, same_prompt: true }).root.querySelector(
+    ".bs-summary",
+  );
   assert.ok(!/differ first|tokenizers/.test(same.textContent));
 });

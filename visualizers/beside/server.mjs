@@ -33,7 +33,7 @@ function describeServed(found, { token_id, server_p, here_p, server_top, here_to
 }
 
 /** @param {any} found */
-function summaryText({ tokens, mean_kl, same_tops, parted, compared, ...found }) {
+function summaryText({ tokens, mean_kl, same_tops, first_difference, compared, ...found }) {
   const [low, high] = mean_kl.map((/** @type {number} */ value) => formatPrecise(value));
   const differences = {
     n: formatCount(compared),
@@ -46,7 +46,9 @@ function summaryText({ tokens, mean_kl, same_tops, parted, compared, ...found })
       same: formatCount(same_tops),
       n: formatCount(tokens.length),
     }),
-    parted === null ? "" : tr("They differ first at token {n}.", { n: formatCount(parted + 1) }),
+    first_difference === null
+      ? ""
+      : tr("They differ first at token {n}.", { n: formatCount(first_difference + 1) }),
     tr(
       "The {n} listed log-probabilities differ by {mean} nats on average, by at most {largest}.",
       differences,
@@ -70,7 +72,7 @@ export const createServerComparison = (found, choose) => [
     found.tokens.map((/** @type {ServedToken} */ token) => ({
       text: placeText(found, token.token_id),
       kl: token.kl[0],
-      parted: token.server_top !== token.here_top,
+      differs: token.server_top !== token.here_top,
       words: describeServed(found, token),
     })),
     tr("[KL divergence] of the model here from the server’s, at least:"),

@@ -76,7 +76,7 @@ function describePlace(found, at) {
 /**
  * A place of the text: its token, the divergence there in nats, whether the two models' most probable
  * tokens differ, and all of it in words.
- * @typedef {{ text: string, kl: number, parted: boolean, words: string }} Place
+ * @typedef {{ text: string, kl: number, differs: boolean, words: string }} Place
  */
 
 /**
@@ -87,7 +87,7 @@ function describePlace(found, at) {
  */
 export function createStrip(places, title, choose) {
   const say = el("p", { class: "dp-note bs-status", role: "status" });
-  const nodes = places.map(({ text, kl, parted, words }, at) => {
+  const nodes = places.map(({ text, kl, differs, words }, at) => {
     const pick = () => {
       say.textContent = `${words}.`;
       for (const node of nodes) node.classList.toggle("sel", node === nodes[at]);
@@ -104,7 +104,7 @@ export function createStrip(places, title, choose) {
       },
       text,
       // A sign besides the colour, for visitors who cannot see it.
-      parted ? el("sup", { "aria-hidden": "true" }, "≠") : null,
+      differs ? el("sup", { "aria-hidden": "true" }, "≠") : null,
     );
   });
   const strip = el("div", { class: "bs-strip", role: "group", "aria-label": tr("Tokens") }, nodes);
@@ -116,7 +116,7 @@ const listPlaces = (found) =>
   found.token_ids.map((/** @type {number} */ id, /** @type {number} */ at) => ({
     text: placeText(found, id),
     kl: found.kl[at],
-    parted: found.own.tops[at] !== found.other.tops[at],
+    differs: found.own.tops[at] !== found.other.tops[at],
     words: describePlace(found, at),
   }));
 

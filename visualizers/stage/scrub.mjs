@@ -31,7 +31,7 @@ export const scrub = {
         current = run;
       },
       select(run, index) {
-        // A pass of masked diffusion writes words anywhere; its picture has a slider of its own.
+        // A pass of masked diffusion writes words anywhere, and its picture has a slider for passes.
         root.hidden = run.steps[index]?.detail?.kind === "fill";
         const [word, words] = [findSelectedWord(run), listWords(run).length];
         label.textContent =
