@@ -43,7 +43,11 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def measure_round(
-    target: LoadedModel, strategy: str, params: dict[str, Any], tokens: int, openings: list[str] = OPENINGS
+    target: LoadedModel,
+    strategy: str,
+    params: dict[str, Any],
+    tokens: int,
+    openings: list[str] = OPENINGS,
 ) -> tuple[float, float, list[tuple[int, ...]]]:
     """Return tokens per pass, CPU seconds of all threads, and the new tokens of every opening."""
     draft = load("storyteller-draft") if strategy == "speculative" else None

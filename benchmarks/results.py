@@ -24,6 +24,7 @@ TITLES = {
     "strategies": "Contrastive search and DoLa beside greedy search",
     "structured_output": "Structured output",
     "dial_map": "Dial maps",
+    "tune": "A table of Tune",
     "sharing": "Runs that share their passes",
     "replicas": "Runs on replicas",
     "backends": "OpenVINO beside torch",

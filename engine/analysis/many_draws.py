@@ -8,13 +8,16 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
+from engine.analysis.server_draws import draw_many_on_server
 from engine.errors import Cancelled, DecodeError, ParameterError
+from engine.live import is_on_server
+from engine.live.plan import SAMPLER
 from engine.loops.exponential_race import draw_coins, draw_noise
 from engine.loops.forward import Forward
 from engine.loops.recorder import round_decimals, run_processors
@@ -45,23 +48,12 @@ from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
 from engine.run.stop_criterion import StopCriterion, time_limit_error
 from engine.run.ticket import Ticket
 from engine.settings import SETTINGS
-from engine.statistics.prefix_tree import SampledText
+from engine.statistics.prefix_tree import DrawBatch, SampledText
 from engine.timing_noise import work_time
 
 MAX_DRAWS = 512
 MAX_TOKENS = 64
 BATCH_SIZE = 32
-
-
-@dataclass(frozen=True)
-class DrawBatch:
-    """A finished batch of draws."""
-
-    draws: tuple[SampledText, ...]
-    prompt_ids: tuple[int, ...]
-    pieces: dict[int, str]
-    elapsed_s: float
-    """Seconds of decoding so far, over all batches and without waiting times."""
 
 
 def draw_many(
@@ -73,7 +65,8 @@ def draw_many(
     """Sample `count` texts with the seeds seed, seed + 1, … and yield every finished batch.
 
     Args:
-        request: a request of the strategy ``sampling``; its seed is the first one.
+        request: a request of the strategy ``sampling``; its seed is the first one. If its model is
+            behind an address, this program draws from what the server reports.
         count: 2 to MAX_DRAWS.
         cancelled: stops within one step when set; the unfinished batch is discarded.
         tell: receives Waiting and Loading events. Every batch queues again, so that other runs get
@@ -83,6 +76,11 @@ def draw_many(
         EngineError: the request is invalid, or the model cannot serve it.
     """
     cancelled = cancelled or threading.Event()
+    if is_on_server(request):
+        params = {name: value for name, value in request.params.items() if name != SAMPLER}
+        _check_request(replace(request, model=None, params=params), count)
+        yield from draw_many_on_server(request, count, cancelled)
+        return
     checked = _check_request(request, count)
     try:
         model = parse_model(request.model, checked.strategy.default_model)

@@ -29,6 +29,11 @@ class OwnDraw:
     ids: tuple[int, ...]
     """Ids of the candidates, most probable first."""
 
+    @property
+    def probability(self) -> float:
+        """Probability of the token after the filters."""
+        return self.detail.racers[0].probability
+
     def add_to(self, step: Step) -> Step:
         """Return the step with the draw and the probabilities after the filters."""
         assert isinstance(step.detail, ServedDetail)

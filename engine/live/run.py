@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from engine.endpoints.answer import ReportedStep
-from engine.endpoints.dialects import Completion, SamplerValues
+from engine.endpoints.dialects import Completion
 from engine.endpoints.http_client import EndpointClient
-from engine.endpoints.probe import ServerReport, complete, probe, unusable_answer
+from engine.endpoints.probe import ServerReport, probe, unusable_answer
 from engine.endpoints.read_answer import AnswerReader
 from engine.endpoints.server_lookup import ModelServer, PromptTokens
-from engine.errors import Cancelled, DecodeError, ParameterError, StoppedError, TraceError
+from engine.errors import Cancelled, ParameterError, StoppedError, TraceError
 from engine.live.own_draw import OwnSampler
 from engine.live.plan import check_able, make_plan
 from engine.live.record import LiveRecord
 from engine.live.run_limit import one_of_few
+from engine.live.token_by_token import ask_next_token, draw_tokens
 from engine.messages import Message
 from engine.run.jobs import EventCallback, JobStream
 from engine.run.request import DecodeRequest, check_request
@@ -87,7 +89,7 @@ class LiveRun:
             server = ModelServer(client, source.model)
             able = probe(server)
             check_able(plan, able, server.dialect)
-            tokens = _read_prompt(server, request)
+            tokens = read_prompt(server, request)
             record = LiveRecord(
                 request, plan, source.address.netloc, tokens, able.vocab_size, self.send
             )
@@ -144,38 +146,23 @@ class LiveRun:
     def _draw(self, server: ModelServer, able: ServerReport, record: LiveRecord) -> None:
         """Ask for one token at a time, and draw it here."""
         assert record.tokens is not None
-        plan, ids, written = record.plan, list(record.tokens.ids), b""
+        plan, until = record.plan, time.monotonic() + SETTINGS.max_runtime_s
+        ask = partial(ask_next_token, server, able)
         sampler = OwnSampler(plan.sampler, able.vocab_size)
         end_ids = plan.end_ids or able.end_ids
-        choice, until = None, time.monotonic() + SETTINGS.max_runtime_s
-        while choice is None or len(choice.steps) < plan.new_tokens:
-            asked = Completion(
-                server.model, tuple(ids), candidates=able.candidates, sampler=SamplerValues()
-            )
-            answer = complete(server, asked)
-            _check_count(answer.prompt_tokens, len(ids))
-            steps = [step for c in answer.choices.values() for step in c.steps]
-            if len(steps) != 1:
-                raise DecodeError(
-                    "The server was asked for one token and reported {n}.", n=len(steps)
-                )
-            drawn = sampler.draw(steps[0])
-            token_id = drawn.token.id
-            assert token_id is not None
-            if choice is None:
-                record.answer = answer
-                answer.completion_tokens = None
-                choice = answer.choice(0)
-                choice.steps, choice.ids, choice.text, choice.finish = [], [], "", None
-            record.draws.append(drawn)
-            choice.steps.append(ReportedStep(drawn.token, steps[0].top))
-            ids.append(token_id)
-            ends = token_id in end_ids
-            written += b"" if ends else drawn.token.raw or b""
-            choice.text = written.decode(errors="replace")
+        for new in draw_tokens(ask, sampler, plan, record.tokens.ids, end_ids):
+            if record.draws:
+                choice = record.answer.choice(0)
+            else:
+                record.answer = new.next.answer
+                record.answer.completion_tokens = None
+                choice = record.answer.choice(0)
+                choice.steps, choice.ids = [], []
+            record.draws.append(new.drawn)
+            choice.steps.append(ReportedStep(new.drawn.token, new.next.step.top))
+            choice.text, choice.finish = new.text, new.finish
             record.publish()
-            if ends or any(text in choice.text for text in plan.stop):
-                choice.finish = "eos" if ends else "stop"
+            if new.finish:
                 return
             if self.cancelled.is_set():
                 raise Cancelled
@@ -183,20 +170,10 @@ class LiveRun:
                 limit = f"{SETTINGS.max_runtime_s:g}"
                 record.notes.append(Message("The run reached the limit of {s} seconds.", s=limit))
                 return
-        choice.finish = "length"
+        record.answer.choice(0).finish = "length"
 
 
-def _check_count(counted: int | None, sent: int) -> None:
-    """Check that a server read the ids that it was sent, as far as it counts them."""
-    if counted is not None and counted != sent:
-        raise DecodeError(
-            "The server was sent {sent} token ids and counted {n}: it does not continue them.",
-            sent=sent,
-            n=counted,
-        )
-
-
-def _read_prompt(server: ModelServer, request: DecodeRequest) -> PromptTokens | None:
+def read_prompt(server: ModelServer, request: DecodeRequest) -> PromptTokens | None:
     """Return the prompt's tokens; None for a server that takes texts only."""
     if request.input_ids is not None:
         if not server.dialect.takes_ids:

@@ -22,6 +22,20 @@ class SampledText:
         return math.exp(sum(self.logprobs))
 
 
+@dataclass(frozen=True, slots=True)
+class DrawBatch:
+    """Some of many draws from one prompt."""
+
+    draws: tuple[SampledText, ...]
+    prompt_ids: tuple[int, ...]
+    pieces: dict[int, str]
+    elapsed_s: float
+    """Seconds of decoding so far, over all batches and without waiting times."""
+    error: float = 0.0
+    """Largest total variation distance of a step's draw so far from that over the whole vocabulary;
+    above 0 only if a server listed a part of what the filters keep."""
+
+
 @dataclass(slots=True)
 class PrefixNode:
     """A run of tokens that sampled texts share after a common prefix."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import gradio as gr
 
-from engine.analysis.many_draws import MAX_DRAWS, MAX_TOKENS, DrawBatch, draw_many
+from engine.analysis.many_draws import MAX_DRAWS, MAX_TOKENS, draw_many
 from engine.declare.params import Integer, defaults_of, params_of
 from engine.run.scheduler import EventCallback
-from engine.statistics.prefix_tree import SampledText
+from engine.statistics.prefix_tree import DrawBatch, SampledText
 from engine.strategies.base import STORY
 from engine.strategies.sampling import STRATEGY
 from playground.forms import controls
@@ -92,7 +92,7 @@ def stream_draws(job: PageJob, payload: Any) -> Iterator[dict[str, Any]]:
         if isinstance(news, DrawBatch):
             draws += news.draws
             pieces |= news.pieces
-            state["seconds"] = news.elapsed_s
+            state |= {"seconds": news.elapsed_s, "inexact": news.error}
             view = prefix_tree_view(draws, pieces)
             yield {"kind": "running", **_DRAWING_MESSAGE, **state, **view}
         else:

@@ -206,3 +206,28 @@ def test_a_model_here_reads_what_a_server_wrote(open_page, options):
     settled(page)
     assert not grave(page)
     shot(page, f"server-beside-{options.get('width', 1440)}")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", [{}, {"path": "/?__theme=dark", "width": 390, "height": 844}])
+def test_many_texts_are_drawn_from_a_server(open_page, options):
+    with llama_of(load("storyteller"), most=10).serve() as server:
+        page = open_page(**options)
+        open_tab(page, "Draws")
+        field = page.locator("#draws-model")
+        field.get_by_label("Model", exact=True).select_option(label="An address…")
+        expect(field.get_by_label("Who draws the tokens")).to_have_count(0)
+        expect(field).to_contain_text("The server must list candidates with ids.")
+        field.get_by_label("Address").fill(server.base)
+        field.get_by_label("Model there").fill("m")
+        fill(page, "draws-draws", 20)
+        fill(page, "draws-max_new_tokens", 3)
+        page.locator("#draws-run").click()
+        stage = page.locator("#draws-tree")
+        expect(stage).to_contain_text("Done: 20 of 20 draws")
+        expect(stage).to_contain_text("The server lists only a part of the tokens")
+        assert fits(page)
+        page.emulate_media(reduced_motion="reduce")
+        settled(page)
+        assert not grave(page)
+        shot(page, f"server-draws-{options.get('width', 1440)}")

@@ -137,3 +137,16 @@ def test_ids_that_only_number_the_texts_of_one_answer_count_in_no_variety() -> N
         assert found.token_ids == (() if invented else trace.outputs[0].token_ids), name
         assert found.values["tokens"] == len(trace.outputs[0].token_ids)
     assert numbered
+
+
+def test_a_setting_may_draw_here_from_what_the_server_reports() -> None:
+    own = {"strategy": "sampling", "params": {"sampler": "own", "max_new_tokens": 5, "top_k": 8}}
+    llama = llama_of(load("storyteller"))
+    with llama.serve() as server:
+        table = run(there(server, settings=[own]))
+    here = {"strategy": "sampling", "params": {"max_new_tokens": 5, "top_k": 8}}
+    local = run(read_plan({**PLAN, "settings": [here]}))
+    assert {cell: found.token_ids for cell, found in table.results.items()} == {
+        cell: found.token_ids for cell, found in local.results.items()
+    }
+    assert not any(sent["n_predict"] > 1 for sent in llama.completions)

@@ -34,6 +34,7 @@ import { tr } from "../shared/tr.mjs";
  * @property {number} draws
  * @property {number} wanted
  * @property {number} [seconds]
+ * @property {number} [inexact] largest probability of a step that a server did not list and the filters keep
  * @property {number} distinct
  * @property {number} covered
  * @property {DrawnNode} tree

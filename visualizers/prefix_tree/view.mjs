@@ -2,7 +2,13 @@
 // frequencies, outlined bars exact probabilities.
 import { createFact, createScroller, createTable, el } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import { formatFixed, formatWholePercent, makeVisible, pluralText } from "../shared/text.mjs";
+import {
+  formatFixed,
+  formatPercent,
+  formatWholePercent,
+  makeVisible,
+  pluralText,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { drawTree } from "./picture.mjs";
 
@@ -82,10 +88,17 @@ class PrefixTree {
     this.status = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
     this.bar = el("progress", { max: 1, value: 0, "aria-label": tr("Draws done") });
     this.facts = el("div", { class: "dp-costs" });
+    this.inexact = el("p", { class: "dp-note" });
     this.tree = createScroller(tr("Tree of the draws"));
     this.tree.className = "dp-scroll pt-scroll";
     this.list = el("div", {});
-    this.drawn = createCard(tr("Tree of beginnings"), this.facts, createLegend(), this.tree);
+    this.drawn = createCard(
+      tr("Tree of beginnings"),
+      this.facts,
+      this.inexact,
+      createLegend(),
+      this.tree,
+    );
     this.texts = createCard(tr("Different texts, the most frequent first"), this.list);
     this.empty = el("p", { class: "dp-empty" }, EMPTY_TEXT);
     const first = el("section", { class: "dp-card" }, this.status, this.bar, this.empty);
@@ -139,6 +152,11 @@ class PrefixTree {
       createFact(tr("draws"), message.draws),
       createFact(tr("different texts"), message.distinct),
       createFact(tr("probability they hold together"), formatWholePercent(message.covered)),
+    );
+    this.inexact.hidden = !message.inexact;
+    this.inexact.textContent = tr(
+      "The server lists only a part of the tokens that these settings keep. So the probabilities of a step may be wrong by up to {share} in all.",
+      { share: formatPercent(message.inexact ?? 0) },
     );
     const isFirst = !this.tree.childElementCount;
     this.tree.replaceChildren(drawTree(message, this.tree.clientWidth));

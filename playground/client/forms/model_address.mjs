@@ -59,9 +59,10 @@ export class ModelAddress {
 
   /**
    * @param {string} id prefix of the elements' ids
-   * @param {boolean} draws whether the strategy draws tokens, so that it matters who does
+   * @param {"" | "own" | "either"} drawer who may draw the tokens: nobody, this playground only, or also
+   *   the server
    */
-  constructor(id, draws) {
+  constructor(id, drawer) {
     const address = createField(tr("Address"), `${id}-address`, "http://127.0.0.1:8080/v1");
     const model = createField(tr("Model there"), `${id}-served`, "my-model");
     this.address = address.input;
@@ -76,13 +77,9 @@ export class ModelAddress {
       options,
     );
     this.drawHelp = el("p", { class: "f-help" }, OWN_HELP);
-    const draw = draws
-      ? [
-          el("label", { for: this.drawer.id }, tr("Who draws the tokens")),
-          this.drawer,
-          this.drawHelp,
-        ]
-      : [];
+    if (drawer === "own") this.drawer.value = drawer;
+    const choice = [el("label", { for: this.drawer.id }, tr("Who draws the tokens")), this.drawer];
+    const draw = [drawer === "either" ? choice : [], drawer ? this.drawHelp : []].flat();
     this.#explainDraw();
     const acts = el("div", { class: "dp-row" }, this.go, this.halt);
     this.box = el("div", { class: "f-address" }, address.parts, model.parts, draw, acts, this.say);

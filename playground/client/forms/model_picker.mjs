@@ -106,12 +106,12 @@ class AddressChoice extends ModelChoice {
    * @param {string} id
    * @param {string} label
    * @param {string} typed
-   * @param {{ refusal: string, draws: boolean }} strategy refusal: why it cannot use such a model,
-   *   empty if it can; draws: whether it draws tokens
+   * @param {{ refusal: string, drawer: "" | "own" | "either" }} strategy refusal: why it cannot use
+   *   such a model, empty if it can; drawer: see ModelAddress
    */
-  constructor(id, label, typed, { refusal, draws }) {
+  constructor(id, label, typed, { refusal, drawer }) {
     super(id, label, typed);
-    this.address = new ModelAddress(id, draws);
+    this.address = new ModelAddress(id, drawer);
     const text = refusal
       ? tr("An address does not work here: {reason}", { reason: said(refusal) })
       : tr("An address…");
@@ -152,7 +152,7 @@ class AddressChoice extends ModelChoice {
 /**
  * Return a choice of models: of those behind an address too, where this page may use one.
  * @param {string} id
- * @param {{ refusal: string, draws: boolean }} strategy see AddressChoice
+ * @param {{ refusal: string, drawer: "" | "own" | "either" }} strategy see AddressChoice
  */
 export function createModelChoice(id, strategy) {
   const texts = /** @type {const} */ ([id, tr("Model"), tr("hub id or folder")]);
@@ -165,16 +165,20 @@ export class ModelPicker {
   /**
    * @param {Pick<StrategySpec, "name" | "model" | "assistant" | "refused" | "draft"> & { no_server?: string }} strategy
    * @param {string} id prefix of the elements' ids
-   * @param {{ roles?: string[], addresses?: boolean }} [options] roles: those of the models to list;
-   *   addresses: whether the form may run a model behind an address
+   * @param {{ roles?: string[], addresses?: boolean, drawer?: "own" | "either" }} [options] roles:
+   *   those of the models to list; addresses: whether the form may run a model behind an address;
+   *   drawer: who may draw its tokens, if the strategy draws
    */
-  constructor(strategy, id, { roles = MODEL_ROLES, addresses = false } = {}) {
+  constructor(strategy, id, { roles = MODEL_ROLES, addresses = false, drawer = "either" } = {}) {
     this.kind = strategy.draft;
     this.refused = strategy.refused;
     this.noServer = strategy.no_server ?? "";
     const model = `${id}-model`;
     this.model = addresses
-      ? createModelChoice(model, { refusal: this.noServer, draws: strategy.name === DRAWING })
+      ? createModelChoice(model, {
+          refusal: this.noServer,
+          drawer: strategy.name === DRAWING ? drawer : "",
+        })
       : new ModelChoice(model, tr("Model"), tr("hub id or folder"));
     const offer = () => {
       const offered = getDeclaration().models.filter((m) => roles.includes(m.role));

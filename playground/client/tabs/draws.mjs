@@ -31,7 +31,7 @@ export function mountDraws(root, trigger) {
   const { draws, seed } = getDeclaration();
   const tree = el("div", { id: "draws-tree", class: "dp-stage dp-draws" });
   const shown = createPrefixTree(tree);
-  const models = new ModelPicker(getStrategy("sampling"), "draws");
+  const models = createModels();
   const first = new Field({ ...seed, label: tr("First seed") }, "draws-seed");
   const form = new Form(draws.params, "draws", {}, { only: draws.only });
   models.params = () => form.values();
@@ -96,6 +96,10 @@ export function mountDraws(root, trigger) {
   store.watch({ active: (key) => key === KEY && shown.say(store.activity(KEY)) });
   return { receive: (/** @type {string} */ text) => receiveMessage(text, shown) };
 }
+
+// Only this playground draws with known probabilities, so it draws from a server's candidates too.
+const createModels = () =>
+  new ModelPicker(getStrategy("sampling"), KEY, { addresses: true, drawer: "own" });
 
 /**
  * Show the fields for the media that the chosen model takes.

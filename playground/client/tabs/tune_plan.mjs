@@ -39,7 +39,7 @@ export class TunePlan {
       el("option", { value: "exact" }, tr("equals it")),
       el("option", { value: "regex" }, tr("fits it as a pattern")),
     );
-    this.model = createModelChoice("tune-model", { refusal: "", draws: false });
+    this.model = createModelChoice("tune-model", { refusal: "", drawer: "" });
     this.model.offer([{ name: "", title: tr("each strategy’s own") }, ...listTargets()]);
     this.base = createModels(tr("the model that writes"));
     this.chips = el("div", { class: "tn-chips" });
