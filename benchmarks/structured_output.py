@@ -2,8 +2,9 @@
 
 SmolLM2 135M Instruct answers the same questions for three schemas, with and without the grammar, by greedy
 search. An answer is judged by the package jsonschema. The mask of a step is timed alone, on the ids of the
-answers, beside a forward pass of the same step. Storyteller then writes 1,000 texts, each with its own
-grammar, and the memory of this process and of those that compile grammars is read along the way.
+answers, beside a step of the same run; texts of Storyteller are timed alike. Storyteller then writes 1,000
+texts, each with its own grammar, and the memory of this process and of those that compile grammars is read
+along the way.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def mask_times(loaded: LoadedModel, trace: Trace, schema: dict[str, Any]) -> lis
 
 def measure(loaded: LoadedModel, subjects: int) -> list[Figure]:
     """Return the figures of all schemas."""
-    figures, times, steps = [], [], []
+    figures, answers = list[Figure](), list[tuple[Trace, dict[str, Any]]]()
     for name, schema in SCHEMAS.items():
         free = [answer(loaded, one, schema, grammar=False) for one in SUBJECTS[:subjects]]
         bound = [answer(loaded, one, schema, grammar=True) for one in SUBJECTS[:subjects]]
@@ -132,17 +133,56 @@ def measure(loaded: LoadedModel, subjects: int) -> list[Figure]:
                 n=tokens,
             ),
         ]
-        for trace in bound:
-            times += mask_times(loaded, trace, schema)
-            steps += _step_times(trace)
+        answers += [(trace, schema) for trace in bound]
+    return [*figures, *measure_masks("SmolLM2", loaded, answers)]
+
+
+def write_texts(loaded: LoadedModel, subjects: int) -> list[tuple[Trace, dict[str, Any]]]:
+    """Return runs of Storyteller, which answers no questions, under the same schemas."""
+    params: dict[str, Any] = {"max_new_tokens": 80}
+    return [
+        (
+            decode_to_trace(
+                DecodeRequest(
+                    "greedy", loaded, one, params=params | {"structured_outputs": {"json": schema}}
+                )
+            ),
+            schema,
+        )
+        for schema in SCHEMAS.values()
+        for one in SUBJECTS[:subjects]
+    ]
+
+
+def measure_masks(
+    name: str, loaded: LoadedModel, answers: list[tuple[Trace, dict[str, Any]]]
+) -> list[Figure]:
+    """Return what a mask costs in these answers, and the first mask of a new grammar."""
+    times, steps = [], []
+    for trace, schema in answers:
+        times += mask_times(loaded, trace, schema)
+        steps += _step_times(trace)
     share = [mask / statistics.median(steps) for mask in times]
     most = sorted(share)[int(len(share) * 0.99)]
     return [
-        *figures,
-        Figure("mask of a step, ms", times),
-        Figure("mask as a share of a step", share),
-        Figure("the same, 99 % of steps are below", [most], n=len(share)),
+        Figure(f"{name}: mask of a step, ms", times),
+        Figure(f"{name}: mask as a share of a step", share),
+        Figure(f"{name}: the same, 99 % of steps are below", [most], n=len(share)),
+        Figure(f"{name}: first mask of a new grammar, ms", first_masks(loaded, answers[0][0])),
     ]
+
+
+def first_masks(loaded: LoadedModel, trace: Trace) -> list[float]:
+    """Return milliseconds from a new schema to its first mask, with its compilation, for 20 schemas."""
+    found, scores = [], torch.zeros(1, loaded.vocab_size)
+    prompt = torch.tensor([trace.prompt_ids])
+    for number in range(20):
+        schema = _object(**{f"{loaded.vocab_size}_{number}": _TEXT, "age": {"type": "integer"}})
+        began = time.perf_counter()
+        ends = loaded.eos_token_ids
+        make_grammar_processor({"json": schema}, loaded, trace.prompt_ids, ends)(prompt, scores)
+        found.append((time.perf_counter() - began) * 1000)
+    return found
 
 
 def _step_times(trace: Trace) -> list[float]:
@@ -195,6 +235,9 @@ def main() -> None:
     if arguments.subjects:
         install_model("smollm2", lambda what, done, total: None)
         figures += measure(load("smollm2"), arguments.subjects)
+        storyteller = load("storyteller")
+        texts = write_texts(storyteller, arguments.subjects)
+        figures += measure_masks("Storyteller", storyteller, texts)
     if arguments.grammars:
         figures += measure_memory(arguments.grammars)
     for figure in figures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.endpoints.dialects import DIALECTS, ChatMessages, Dialect
@@ -93,6 +93,23 @@ class ModelServer:
         answer = self.client.post(f"{self.dialect.root}/apply-template", body)
         text = read_text(read_object(answer, "prompt").get("prompt"), "prompt")
         return self._llamacpp_tokens(text, special=True)
+
+    def name_ids(self, ids: Sequence[int]) -> dict[int, bytes]:
+        """Return the bytes of tokens, as far as the server says them.
+
+        llama.cpp joins ids to a text. It may split that text into other tokens, which have names as well.
+
+        Raises:
+            DecodeError: the server did not answer.
+        """
+        if self.dialect.server != "llamacpp":
+            return {}
+        try:
+            answer = self.client.post(f"{self.dialect.root}/detokenize", {"tokens": list(ids)})
+            text = read_text(read_object(answer, "text").get("content"), "content")
+        except (ServerError, TraceError):
+            return {}
+        return self._llamacpp_tokens(text, special=True, begin=False).names if text else {}
 
     def end_ids(self) -> tuple[int, ...]:
         """Return the ids of the token that ends a text; empty if the server does not say it.

@@ -180,7 +180,7 @@ def read_prompt(server: ModelServer, request: DecodeRequest) -> PromptTokens | N
             raise ParameterError(
                 "input_ids", "…", Message("this server continues texts only, so give a prompt")
             )
-        return PromptTokens(tuple(request.input_ids), {})
+        return PromptTokens(tuple(request.input_ids), server.name_ids(request.input_ids))
     if not server.dialect.takes_ids:
         return None
     if request.messages is not None:

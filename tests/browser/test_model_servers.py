@@ -38,6 +38,11 @@ def name_server(page, base, strategy="greedy"):
     expect(field.get_by_label("Address")).to_be_hidden()
     field.get_by_label("Model", exact=True).select_option(label="An address…")
     expect(field.get_by_role("button", name="Model details")).to_be_hidden()
+    # A server has weights of its own, and needs no model here.
+    weights = page.locator(f"#page-{strategy} details", has_text="Weights")
+    expect(weights).to_have_count(1)
+    expect(weights).to_be_hidden()
+    expect(field.locator(".f-install")).to_be_hidden()
     expect(field.get_by_label("Address")).to_be_focused()
     field.get_by_label("Address").fill(base)
     field.get_by_label("Model there").fill("m")

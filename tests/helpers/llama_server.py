@@ -83,6 +83,9 @@ class Llama:
             "/v1/models": lambda _: Reply({"data": [listed]}),
             "/props": lambda _: Reply({"eos_token": "<end>"}),
             "/tokenize": self.tokenize,
+            "/detokenize": lambda a: Reply(
+                {"content": "".join(self.words[i] for i in a.body["tokens"])}
+            ),
             "/apply-template": lambda a: Reply(
                 {"prompt": "".join(m["content"] for m in a.body["messages"])}
             ),

@@ -45,6 +45,7 @@ export class Form {
   #outerFields = new Map();
   /** @type {string[]} */
   #dialNames = [];
+  #isServed = false;
   // What the settings show of fields among the dials.
   /** @type {HTMLElement[]} */
   #rests = [];
@@ -176,7 +177,20 @@ export class Form {
   // Parameter name -> value, of all parameters.
   values() {
     for (const [name, field] of this.#fields) this.#values.set(name, field.value);
-    return Object.fromEntries(this.#values);
+    const values = Object.fromEntries(this.#values);
+    if (this.#isServed)
+      for (const { name, group, value } of this.params)
+        if (group === WEIGHTS_GROUP) values[name] = value;
+    return values;
+  }
+
+  /**
+   * Take the weight settings away: those of a model that a server computes are not ours to choose.
+   * @param {boolean} on
+   */
+  serve(on) {
+    this.#isServed = on;
+    if (this.weights) this.weights.hidden = on;
   }
 
   /**

@@ -11,6 +11,7 @@ import { ModelInstall } from "./model_install.mjs";
 import { Preflight } from "./preflight.mjs";
 
 /** @import { StrategySpec } from "../shell/spec.mjs" */
+/** @import { Form } from "./form.mjs" */
 
 const MUCH_MEMORY_GB = 4;
 const ADDRESS_VALUE = "\u0000address";
@@ -193,20 +194,24 @@ export class ModelPicker {
       this.model.select.addEventListener("change", () => this.#offerDrafts());
     }
     this.note = el("p", { class: "f-help f-weights", "aria-live": "polite" });
-    // Returns the weight settings; the owner of a form replaces it.
-    this.params = () => ({});
+    /**
+     * The form with the model's weight settings, if there is one.
+     * @type {Form | null}
+     */
+    this.form = null;
     // Called when the model's inputs are known; the owner replaces it.
     this.learned = () => {};
     const asked = () => ({
       model: this.model.value,
       strategy: strategy.name,
-      params: this.params(),
+      params: this.form?.values() ?? {},
     });
     this.about = new Preflight(asked, () => this.learned());
     this.model.select.addEventListener("change", () => this.#forgetFacts());
     this.model.own.addEventListener("input", () => this.about.forget());
     this.model.own.addEventListener("change", () => this.model.value && this.about.look());
     const install = new ModelInstall((name) => this.#choose(name));
+    this.install = install.node;
     afterModelsChange(() => {
       const { model, assistant } = this.values();
       offer();
@@ -222,7 +227,9 @@ export class ModelPicker {
   // What was said of the model before is gone. A server says itself what it reports.
   #forgetFacts() {
     this.about.forget();
-    this.about.box.hidden = isAddressed(this.model.value);
+    const served = isAddressed(this.model.value);
+    this.about.box.hidden = this.install.hidden = served;
+    this.form?.serve(served);
   }
 
   /**

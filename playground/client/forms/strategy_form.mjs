@@ -91,7 +91,7 @@ class StrategyForm {
     const models = new ModelPicker(strategy, id, this.options);
     const { only, dials } = strategy;
     const form = new Form(strategy.params, id, given, { close: true, only, dials });
-    models.params = () => form.values();
+    models.form = form;
     // Once the model's inputs are known, its fields depend on them as on a new model.
     models.learned = () => this.box.dispatchEvent(new Event("change"));
     const take = (/** @type {Record<string, any>} */ values) => {

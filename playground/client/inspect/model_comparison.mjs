@@ -97,7 +97,7 @@ class ModelComparison {
     );
     const { params, only } = getDeclaration().weights;
     const form = new Form(params, this.id, {}, { only });
-    models.params = () => form.values();
+    models.form = form;
     this.form.replaceChildren(...models.boxes, form.weights ?? "");
     this.#models = models;
     this.#weights = form;

@@ -34,7 +34,7 @@ export function mountDraws(root, trigger) {
   const models = createModels();
   const first = new Field({ ...seed, label: tr("First seed") }, "draws-seed");
   const form = new Form(draws.params, "draws", {}, { only: draws.only });
-  models.params = () => form.values();
+  models.form = form;
   const asked = () => {
     const { draws: count, ...params } = form.values();
     const given = { ...prompt.ask(), ...media.ask(), ...models.values() };

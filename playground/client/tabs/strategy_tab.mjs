@@ -69,7 +69,7 @@ export class StrategyTab {
     const { params, only, dials } = strategy;
     this.form = new Form(params, name, {}, { only, seed: this.seed, dials });
     this.preview = new DialPreview(strategy, this.form);
-    this.models.params = () => this.form.values();
+    this.models.form = this.form;
     this.own = new ModelDefaults(
       name,
       name,

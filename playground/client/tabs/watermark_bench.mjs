@@ -74,7 +74,7 @@ class WatermarkBench {
     this.seed.value = 0;
     const only = { ...strategy.only, ...bench.only };
     this.form = new Form(bench.params, "wb", {}, { only });
-    this.models.params = () => this.form.values();
+    this.models.form = this.form;
     this.prompt = new PromptField("wb-prompt", {
       prompt: bench.prompt,
       go: () => this.#write(),

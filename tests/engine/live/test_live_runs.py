@@ -17,6 +17,7 @@ from engine.errors import EngineError
 from engine.live import run as live_run
 from engine.live import run_limit
 from engine.models.loading import load
+from engine.models.text import tokenize_text
 from engine.run.decoding import decode_to_trace, trace_of
 from engine.serving import decode
 from engine.settings import SETTINGS
@@ -25,7 +26,14 @@ from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDel
 from engine.trace.json_io import trace_from_dict, trace_to_dict
 from engine.trace.records import Trace
 from engine.trace.served import ServedDetail
-from tests.helpers.llama_server import END_ID, WORDS, Llama, distribution_of, some_logprobs
+from tests.helpers.llama_server import (
+    END_ID,
+    WORDS,
+    Llama,
+    distribution_of,
+    llama_of,
+    some_logprobs,
+)
 from tests.helpers.model_server import FakeServer, Reply, serve_models
 
 KEY = "sk-very-secret-0123456789"
@@ -181,6 +189,14 @@ def test_a_branch_continues_by_ids_and_no_text_is_tokenized(tmp_path: Path) -> N
     assert branch.parent is not None
     assert (branch.parent.step, branch.parent.kept, branch.parent.token_ids) == (2, 2, (9,))
     assert list(branch.outputs[0].token_ids) == greedy_ids(ids, 3)
+
+
+def test_the_ids_of_a_branch_have_the_names_that_the_server_gives_them() -> None:
+    loaded = load("storyteller")
+    start = tokenize_text(loaded.tokenizer, "Once upon a time")["input_ids"]
+    with llama_of(loaded).serve() as server:
+        trace = run(server, input_ids=start)
+    assert [trace.pieces[i] for i in trace.prompt_ids] == [loaded.pieces[i] for i in start]
 
 
 def test_a_conversation_uses_the_servers_template() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import engine
+from engine.analysis.many_draws import draw_many
 from engine.endpoints.http_client import EndpointClient
 from engine.endpoints.probe import IDS, probe
 from engine.endpoints.server_lookup import ModelServer
@@ -60,6 +61,9 @@ def test_greedy_search_continues_a_branch_of_itself(llama: tuple[str, Popen[str]
     ids, parent = branch_ids(whole, 3, whole.steps[3].emit[0])
     rest = run(base, input_ids=ids, parent=parent, params={"max_new_tokens": 4})
     assert rest.outputs[0].token_ids == whole.outputs[0].token_ids[4:]
+    assert "".join(rest.pieces[i] for i in rest.prompt_ids) == (
+        f"{whole.prompt}{''.join(whole.pieces[i] for i in whole.outputs[0].token_ids[:4])}"
+    )
     for one, other in zip(whole.steps[4:], rest.steps, strict=True):
         assert one.candidates[0].raw_logprob == pytest.approx(
             other.candidates[0].raw_logprob, abs=1e-3
@@ -93,6 +97,15 @@ def test_our_own_sampling_repeats_with_its_seed_and_is_exact(llama: tuple[str, P
     for step in one.steps:
         assert isinstance(step.detail, ServedDetail)
         assert step.detail.draw_error == 0
+
+
+def test_many_draws_are_single_runs_and_exact(llama: tuple[str, Popen[str]]) -> None:
+    params = {"max_new_tokens": 3, "temperature": 0.8, "top_k": 12}
+    batches = list(draw_many(request(llama[0], "sampling", params=params, seed=4), 6))
+    assert batches[-1].error == 0
+    for draw in [draw for batch in batches for draw in batch.draws][::2]:
+        alone = run(llama[0], "sampling", params={**params, "sampler": "own"}, seed=draw.seed)
+        assert draw.token_ids == alone.outputs[0].token_ids
 
 
 def test_a_conversation_ends_with_the_models_own_token(llama: tuple[str, Popen[str]]) -> None:
