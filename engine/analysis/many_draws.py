@@ -77,8 +77,7 @@ def draw_many(
     """
     cancelled = cancelled or threading.Event()
     if is_on_server(request):
-        params = {name: value for name, value in request.params.items() if name != SAMPLER}
-        _check_request(replace(request, model=None, params=params), count)
+        _check_request(_without_server(request), count)
         yield from draw_many_on_server(request, count, cancelled)
         return
     checked = _check_request(request, count)
@@ -118,6 +117,11 @@ def draw_many(
         named = {i for draw in draws for i in draw.token_ids}
         pieces = loaded.pieces.of(named)
         yield DrawBatch(draws, tuple(ids), pieces, round_decimals(busy_s))
+
+
+def _without_server(request: DecodeRequest) -> DecodeRequest:
+    params = {name: value for name, value in request.params.items() if name != SAMPLER}
+    return replace(request, model=None, params=params)
 
 
 def _check_request(request: DecodeRequest, count: object) -> CheckedRequest:

@@ -155,7 +155,7 @@ class PrefixTree {
     );
     this.inexact.hidden = !message.inexact;
     this.inexact.textContent = tr(
-      "The server lists only a part of the tokens that these settings keep. So the probabilities of a step may be wrong by up to {share} in all.",
+      "The server lists only a part of the tokens that these settings keep. The probabilities are exact for these draws; at a step, those of the whole vocabulary may differ from them by up to {share}.",
       { share: formatPercent(message.inexact ?? 0) },
     );
     const isFirst = !this.tree.childElementCount;
