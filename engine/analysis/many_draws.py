@@ -65,8 +65,7 @@ def draw_many(
     """Sample `count` texts with the seeds seed, seed + 1, … and yield every finished batch.
 
     Args:
-        request: a request of the strategy ``sampling``; its seed is the first one. If its model is
-            behind an address, this program draws from what the server reports.
+        request: of the strategy ``sampling``; its seed is the first. Its model may be behind an address.
         count: 2 to MAX_DRAWS.
         cancelled: stops within one step when set; the unfinished batch is discarded.
         tell: receives Waiting and Loading events. Every batch queues again, so that other runs get
