@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from engine.endpoints.http_client import EndpointClient
 from engine.endpoints.probe import ServerReport, probe
 from engine.endpoints.server_lookup import ModelServer
-from engine.errors import Cancelled
+from engine.errors import Cancelled, EngineError
 from engine.live.own_draw import OwnSampler
 from engine.live.plan import OWN, SAMPLER, LivePlan, check_able, make_plan
 from engine.live.run import read_prompt
@@ -39,7 +39,7 @@ def draw_many_on_server(
     Args:
         request: a request of the strategy ``sampling`` whose model is behind an address.
         count: number of texts.
-        cancelled: ends the request that is under way when set; the unfinished text is discarded.
+        cancelled: ends the request that is under way when set; the unfinished text is left out.
 
     Yields:
         What was drawn since the last batch, at most about twice a second.
@@ -81,7 +81,12 @@ class _ServerDraws:
         done: list[SampledText] = []
         told = self.began
         for seed in range(self.plan.sampler.seed, self.plan.sampler.seed + count):
-            done.append(self._draw(seed, cancelled))
+            try:
+                done.append(self._draw(seed, cancelled))
+            except (Cancelled, EngineError):
+                if done:
+                    yield self._batch(done)
+                raise
             now = time.monotonic()
             if now - told >= _TOLD_EVERY_S:
                 told = now

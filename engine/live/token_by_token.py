@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.endpoints.answer import Answer, ReportedStep
-from engine.endpoints.dialects import Completion, SamplerValues
+from engine.endpoints.dialects import Completion
 from engine.endpoints.probe import ServerReport, complete
 from engine.endpoints.server_lookup import ModelServer
 from engine.errors import DecodeError
@@ -50,9 +50,7 @@ def ask_next_token(server: ModelServer, able: ServerReport, ids: Sequence[int]) 
     Raises:
         DecodeError: the server does not answer, or with another number of tokens.
     """
-    sampler = SamplerValues()
-    asked = Completion(server.model, tuple(ids), candidates=able.candidates, sampler=sampler)
-    answer = complete(server, asked)
+    answer = complete(server, Completion(server.model, tuple(ids), candidates=able.candidates))
     if answer.prompt_tokens is not None and answer.prompt_tokens != len(ids):
         raise DecodeError(
             "The server was sent {sent} token ids and counted {n}: it does not continue them.",

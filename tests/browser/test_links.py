@@ -26,6 +26,8 @@ from tests.helpers.pages import (
     view,
 )
 
+RECORDINGS = """() => performance.getEntriesByType("resource").map((one) => one.name)
+  .filter((name) => /sampling-[0-9]+[.]json$/.test(name))"""
 LABEL = ".dp-scrub output"
 BAD_LINKS = [
     ("trace=nope-1", "#greedy-stage", "it must be the name of a recording, such as"),
@@ -86,6 +88,8 @@ def test_a_link_opens_a_recorded_run_at_a_step_and_run_repeats_it(open_page):
     stage = page.locator("#sampling-stage")
     expect(stage.locator(LABEL)).to_have_text("Word 7 of 60")
     assert run_of(page, "sampling", "status") == "recorded"
+    # No other recording comes first.
+    assert {name.rpartition("/")[2] for name in page.evaluate(RECORDINGS)} == {"sampling-2.json"}
     expect(page.locator("#sampling-temperature input[type=number]")).to_have_value("1.6")
     expect(stage.locator(".dp-settings-changes")).to_be_hidden()
     shot(page, "link_recorded")

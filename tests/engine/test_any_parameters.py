@@ -14,7 +14,8 @@ from engine.strategies import STRATEGIES
 from engine.strategies.bundled_loops import find_bundled_loop
 from tests.helpers.any_params import UNTRIED, Talker, check_any, expected, talker_of
 from tests.helpers.random_params import params_for
-from tests.helpers.strategies import NEXT_TOKEN, OURS
+from tests.helpers.real import assistant_of, real_model
+from tests.helpers.strategies import NEXT_TOKEN, OURS, WITHOUT_HEADS
 from tests.helpers.talkers import PROMPT, assistant, target
 
 FEW, MANY = 10, 300
@@ -55,6 +56,15 @@ def test_many_more_parameters_do(name):
 @pytest.mark.parametrize("kind", UNTRIED)
 def test_architectures_that_no_other_test_uses_do_too(kind, name):
     property_of(name, FEW, talker_of(kind), derandomize=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.real
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", WITHOUT_HEADS)
+def test_a_real_chat_model_does_too(name):
+    talker = Talker(real_model, assistant_of, question="Name three colours.")
+    property_of(name, FEW, talker, derandomize=True)
 
 
 def test_scores_that_a_filter_cannot_continue_with_are_named():

@@ -86,7 +86,8 @@ async function openInTab(tab, found, search, since) {
     return;
   }
   const opened = recorded ?? (step === null ? null : presets[0]?.recorded);
-  // The tab itself opens its first recording; a second time would undo what the visitor did meanwhile.
+  // The tab itself opens a recording; a second time would undo what the visitor did meanwhile.
+  await tab.welcomed;
   const shown = store.shown(name);
   if (opened && shown && shown.entry === opened) {
     const moved = shown.selected !== (shown.look_at ?? 1) - 1;

@@ -43,6 +43,17 @@ export async function fetchRecorded(name) {
   return entry ? { ...found, title: entryTitle(entry), shows: entry.shows } : found;
 }
 
+/**
+ * Return the name of the strategy's recorded run that the page's address names, if it names one.
+ * @param {string} strategy
+ */
+export function recordingInAddress(strategy) {
+  const asked = new URLSearchParams(location.search).get("trace");
+  /** @type {GalleryEntry[]} */
+  const gallery = getDeclaration().gallery ?? [];
+  return gallery.find((one) => one.name === asked && one.strategy === strategy)?.name;
+}
+
 /** @param {GalleryEntry} entry */
 function entryTitle({ strategy, title, model }) {
   const full = `${getStrategy(strategy).title}: ${title}`;

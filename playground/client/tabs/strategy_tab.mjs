@@ -15,7 +15,7 @@ import { DialGrids } from "../inspect/dial_grids.mjs";
 import { DialPreview } from "../inspect/dial_preview.mjs";
 import { MethodPanel } from "../inspect/method_panel.mjs";
 import { beginJob, createJobButtons, pendingLink } from "../jobs/job.mjs";
-import { showRecorded } from "../runs/recorded_runs.mjs";
+import { recordingInAddress, showRecorded } from "../runs/recorded_runs.mjs";
 import { mountRunViews } from "../runs/run_views.mjs";
 import { updateSettingsLine } from "../runs/settings_changes.mjs";
 import { buildRunLink, isPageParameter, registerLink } from "../shell/address.mjs";
@@ -288,10 +288,14 @@ export class StrategyTab {
     return names.every((name) => (asked.get(name) ?? "") === (own.get(name) ?? ""));
   }
 
-  // Show the first preset's recorded run in a tab that has no run yet.
+  // Show a recorded run in a tab that has no run yet: the one that the address names, else that of the
+  // first preset.
   welcome() {
     const { name, presets } = this.strategy;
-    const recorded = store.runId(name) || store.busy(name) ? null : presets[0]?.recorded;
+    const isFree = !store.runId(name) && !store.busy(name);
+    const named = isFree ? recordingInAddress(name) : undefined;
+    if (named) return this.open(named).catch(() => null);
+    const recorded = isFree ? presets[0]?.recorded : null;
     return recorded ? showRecorded(name, recorded).catch(() => null) : Promise.resolve(null);
   }
 

@@ -101,6 +101,22 @@ def test_a_stop_ends_them_and_the_next_draws_work() -> None:
         assert len(joined(list(draw_many(request(server), 3)))) == 3
 
 
+def test_a_server_that_dies_leaves_the_texts_that_were_drawn() -> None:
+    llama = Llama()
+
+    def dies(event: dict[str, Any]) -> dict[str, Any]:
+        return event if len(llama.completions) < 12 else {"error": "gone"}
+
+    llama.change = dies
+    with llama.serve() as server:
+        batches = list[DrawBatch]()
+        with pytest.raises(EngineError):
+            batches.extend(draw_many(request(server), 200))
+    seeds = [draw.seed for draw in joined(batches)]
+    assert seeds == list(range(3, 3 + len(seeds)))
+    assert seeds
+
+
 def test_draws_that_take_too_long_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_draws, "SETTINGS", dataclasses.replace(SETTINGS, max_runtime_s=0))
     with Llama().serve() as server, pytest.raises(DecodeError, match="limit of 0 seconds"):
