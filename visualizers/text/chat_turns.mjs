@@ -30,6 +30,13 @@ export const createMessages = (messages) =>
   );
 
 /**
+ * What a prompt shows: its text, or a box for each message.
+ * @param {{ prompt: string | null, messages: any[] | null }} asked
+ */
+export const createAsked = ({ prompt, messages }) =>
+  messages ? createMessages(messages) : makeVisible(prompt ?? "");
+
+/**
  * One box for each turn of a chat prompt.
  * @param {Read[]} tokens
  * @param {Told[]} turns

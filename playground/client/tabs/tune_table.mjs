@@ -4,10 +4,10 @@ import { said } from "../../../visualizers/shared/server_text.mjs";
 import {
   formatPrecise,
   formatWholePercent,
-  makeVisible,
   toCssLength,
 } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
+import { createAsked } from "../../../visualizers/text/chat_turns.mjs";
 import { runForm } from "../shell/tab_navigation.mjs";
 
 /** @typedef {{ name: string, form: any, link: string, config: string, random: boolean }} TuneSetting */
@@ -263,7 +263,7 @@ export class TuneTable {
       "p",
       { class: "tn-text" },
       random ? el("small", {}, tr("seed {n}", { n: cell.seed })) : null,
-      el("span", { class: "dp-prompt" }, makeVisible(prompt?.label ?? "")),
+      el("span", { class: "dp-prompt" }, prompt ? createAsked(prompt) : ""),
       cell.error ? el("span", { class: "dp-status bad" }, said(cell.error)) : cell.text,
       " ",
       createButton(tr("Open in Explore"), () => this.#open(cell), { class: "dp-btn tn-open" }),

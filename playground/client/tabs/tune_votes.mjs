@@ -4,7 +4,7 @@ import { createButton, createScroller, el } from "../../../visualizers/shared/do
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { createMessages } from "../../../visualizers/text/chat_turns.mjs";
+import { createAsked } from "../../../visualizers/text/chat_turns.mjs";
 import { shuffleList, shuffleSides } from "./taste_votes.mjs";
 import { createVotePair, findVote } from "./vote_pair.mjs";
 
@@ -98,10 +98,10 @@ export function saveVotes(table, votes) {
  * The prompt that both texts of a pair answer.
  * @param {TunePrompt} prompt
  */
-export function createPrompt({ prompt, messages }) {
+export function createPrompt(prompt) {
   const name = tr("Prompt");
-  const shown = messages ? createMessages(messages) : makeVisible(prompt ?? "");
-  return el("div", { class: "tn-asked" }, el("h4", {}, name), createScroller(name, shown));
+  const shown = createScroller(name, createAsked(prompt));
+  return el("div", { class: "tn-asked" }, el("h4", {}, name), shown);
 }
 
 export class TuneVotes {
