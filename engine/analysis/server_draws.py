@@ -11,21 +11,17 @@ import threading
 import time
 from collections.abc import Iterator
 
-from engine.endpoints.http_client import EndpointClient
-from engine.endpoints.probe import ServerReport, probe
+from engine.endpoints.probe import ServerReport
 from engine.endpoints.server_lookup import ModelServer
 from engine.errors import Cancelled, EngineError
+from engine.live.open_server import open_server
 from engine.live.own_draw import OwnSampler
-from engine.live.plan import OWN, SAMPLER, LivePlan, check_able, make_plan
-from engine.live.run import read_prompt
-from engine.live.run_limit import one_of_few
+from engine.live.plan import OWN, SAMPLER, LivePlan, make_plan
 from engine.live.token_by_token import DrawnToken, NextToken, ask_next_token, draw_tokens
 from engine.loops.recorder import round_decimals
 from engine.run.request import DecodeRequest
 from engine.run.stop_criterion import time_limit_error
-from engine.run.visitor import VISITOR
 from engine.settings import SETTINGS
-from engine.sources.source import Endpoint, Source
 from engine.statistics.prefix_tree import DrawBatch, SampledText
 
 _TOLD_EVERY_S = 0.5
@@ -47,18 +43,9 @@ def draw_many_on_server(
     Raises:
         EngineError: the server cannot do it, or its answer cannot be used.
     """
-    source = Source.parse(request.model)
-    assert isinstance(source, Endpoint)
     plan = make_plan(dataclasses.replace(request, params={**request.params, SAMPLER: OWN}))
     try:
-        with (
-            one_of_few(VISITOR.get().address),
-            EndpointClient(source.address, cancelled=cancelled) as client,
-        ):
-            server = ModelServer(client, source.model)
-            able = probe(server)
-            check_able(plan, able, server.dialect)
-            tokens = read_prompt(server, request)
+        with open_server(request, plan, cancelled) as (server, able, tokens):
             assert tokens is not None
             draws = _ServerDraws(server, able, plan, tokens.ids)
             yield from draws.batches(count, cancelled)

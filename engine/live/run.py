@@ -9,23 +9,21 @@ from typing import Any
 
 from engine.endpoints.answer import ReportedStep
 from engine.endpoints.dialects import Completion
-from engine.endpoints.http_client import EndpointClient
-from engine.endpoints.probe import ServerReport, probe, unusable_answer
+from engine.endpoints.probe import ServerReport, unusable_answer
 from engine.endpoints.read_answer import AnswerReader
-from engine.endpoints.server_lookup import ModelServer, PromptTokens
-from engine.errors import Cancelled, ParameterError, StoppedError, TraceError
+from engine.endpoints.server_lookup import ModelServer
+from engine.errors import Cancelled, StoppedError, TraceError
+from engine.live.open_server import open_server
 from engine.live.own_draw import OwnSampler
-from engine.live.plan import check_able, make_plan
+from engine.live.plan import make_plan
 from engine.live.record import LiveRecord
-from engine.live.run_limit import one_of_few
 from engine.live.token_by_token import ask_next_token, draw_tokens
 from engine.messages import Message
 from engine.run.jobs import EventCallback, JobStream
 from engine.run.request import DecodeRequest, check_request
-from engine.run.visitor import VISITOR
 from engine.settings import SETTINGS
 from engine.sources.endpoint_address import PREFIX
-from engine.sources.source import Endpoint, Source
+from engine.sources.source import Source
 from engine.trace.events import Finished, Started
 from engine.trace.records import Trace
 
@@ -79,26 +77,16 @@ class LiveRun:
             EngineError: the server cannot do it, or its answer cannot be used.
         """
         request = self.request
-        source = Source.parse(request.model)
-        assert isinstance(source, Endpoint)
         plan = make_plan(request)
-        with (
-            one_of_few(VISITOR.get().address),
-            EndpointClient(source.address, cancelled=self.cancelled) as client,
-        ):
-            server = ModelServer(client, source.model)
-            able = probe(server)
-            check_able(plan, able, server.dialect)
-            tokens = read_prompt(server, request)
-            record = LiveRecord(
-                request, plan, source.address.netloc, tokens, able.vocab_size, self.send
-            )
+        with open_server(request, plan, self.cancelled) as (server, able, tokens):
+            host = server.client.address.netloc
+            record = LiveRecord(request, plan, host, tokens, able.vocab_size, self.send)
             self.record = record
-            self.send(Started(record.header(source.model, able.server)))
+            self.send(Started(record.header(server.model, able.server)))
             try:
                 (self._draw if plan.own else self._stream)(server, able, record)
             except TraceError as error:
-                raise unusable_answer(client, error) from None
+                raise unusable_answer(server.client, error) from None
             except Cancelled:
                 if not record.answer.choices:
                     raise StoppedError("Stopped before it began.") from None
@@ -171,18 +159,3 @@ class LiveRun:
                 record.notes.append(Message("The run reached the limit of {s} seconds.", s=limit))
                 return
         record.answer.choice(0).finish = "length"
-
-
-def read_prompt(server: ModelServer, request: DecodeRequest) -> PromptTokens | None:
-    """Return the prompt's tokens; None for a server that takes texts only."""
-    if request.input_ids is not None:
-        if not server.dialect.takes_ids:
-            raise ParameterError(
-                "input_ids", "…", Message("this server continues texts only, so give a prompt")
-            )
-        return PromptTokens(tuple(request.input_ids), server.name_ids(request.input_ids))
-    if not server.dialect.takes_ids:
-        return None
-    if request.messages is not None:
-        return server.encode_messages(request.messages)
-    return server.encode(request.prompt or "")
