@@ -5,11 +5,40 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import defaultdict
+
+import pytest
+
+from tests.helpers.nightly import cases_by_day
 
 os.environ["PLAYGROUND_JOURNAL"] = ""
 # Exported code must end, however busy the machine is.
 os.environ["PLAYGROUND_MAX_CHECK_S"] = "600"
 os.environ["PLAYGROUND_METHODS"] = tempfile.mkdtemp(prefix="methods.")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items) -> None:
+    """Leave to the night what the mark ``by_day`` of a test leaves out.
+
+    Raises:
+        pytest.UsageError: the mark names a case that there is not.
+    """
+    tests = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("by_day") and not item.get_closest_marker("nightly"):
+            tests[item.nodeid.split("[")[0]].append(item)
+    for test, cases in tests.items():
+        if any(place.startswith(f"{test}[") for place in config.args):
+            continue  # asked for by name
+        marks = cases[0].get_closest_marker("by_day").args
+        try:
+            stay = cases_by_day([case.callspec.id for case in cases], marks)
+        except ValueError as error:
+            raise pytest.UsageError(f"by_day of {test}: {error}") from None
+        for case in cases:
+            if case.callspec.id not in stay:
+                case.add_marker(pytest.mark.nightly)
 
 
 def pytest_sessionfinish() -> None:

@@ -33,6 +33,7 @@ NAMES = list(STRATEGIES)
 VIEWS = Path(__file__).parents[1] / "visualizers" / "stage" / "view_index.mjs"
 
 
+@pytest.mark.by_day("sampling", "beam_search", "speculative")
 @pytest.mark.parametrize("name", NAMES)
 def test_same_seed_same_trace_and_replay_gives_the_output(name):
     first, second = recorded(name), trace_of(name)
@@ -48,6 +49,7 @@ def test_json_round_trip_is_exact(name):
     json.loads(json_io.dumps(trace), parse_constant=pytest.fail)
 
 
+@pytest.mark.by_day("contrastive_search", "prompt_lookup", "mtp")
 @pytest.mark.parametrize("name", OURS)
 def test_early_close_ends_the_work_and_cleans_up(name):
     request = make(name, max_new_tokens=100)

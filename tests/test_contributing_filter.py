@@ -65,6 +65,7 @@ def contract_tests():
     return re.findall(r'parametrize\("name", [^\n]*\)\ndef (test_\w+)\(', text)
 
 
+@pytest.mark.nightly
 def test_the_recipe_has_one_file_and_one_line():
     assert Path(FILE).parent.as_posix() == "engine/processors"
     assert list(RECIPE.lines) == ["engine/processors/__init__.py"]
@@ -75,6 +76,7 @@ def test_the_recipe_has_one_file_and_one_line():
     ]
 
 
+@pytest.mark.nightly
 def test_no_other_file_is_touched_but_those_that_are_generated(followed):
     untouched, edited, after = followed.states
     assert changed(untouched, edited) == {FILE, *RECIPE.lines}
@@ -82,6 +84,7 @@ def test_no_other_file_is_touched_but_those_that_are_generated(followed):
     assert "docs/glossary.md" in changed(edited, after)
 
 
+@pytest.mark.nightly
 def test_every_command_does_what_it_says(followed):
     said = {
         command[0]: text
@@ -94,6 +97,7 @@ def test_every_command_does_what_it_says(followed):
     assert any("logits_processor=[TopALogitsWarper(0.5)]" in script for script in scripts)
 
 
+@pytest.mark.nightly
 def test_the_run_keeps_what_the_filter_keeps(followed):
     removed = 0
     for step in followed.trace.steps:
@@ -107,6 +111,7 @@ def test_the_run_keeps_what_the_filter_keeps(followed):
     assert removed > 100
 
 
+@pytest.mark.nightly
 def test_what_is_asked_of_every_filter_and_of_sampling_is_asked_of_this_one(followed):
     said = followed.tests.stdout
     assert followed.tests.returncode == 0, said[-4000:]

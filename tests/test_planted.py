@@ -247,6 +247,7 @@ def test_a_script_that_fails_is_distinguished_from_one_that_holds(folder):
     assert run_tests(folder, [holds, fails]) == Result((holds,), (fails,))
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("test", "says"),
     [

@@ -71,6 +71,7 @@ def test_a_guess_before_and_after_it_is_revealed(open_page):
     assert both_themes(page) == []
 
 
+@pytest.mark.nightly
 def test_a_run_on_a_phone(open_page):
     address = link("sampling", "Once upon a time", "&__theme=light", max_new_tokens=12)
     page = open_page(address, width=390, height=844)

@@ -75,6 +75,7 @@ def boxes(page, strategy="beam_search"):
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("strategy", "params"),
     [
@@ -239,6 +240,7 @@ def test_diverse_groups_have_bands_and_show_what_a_token_cost(same_page):
     assert charged
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("strategy", "params"),
     [

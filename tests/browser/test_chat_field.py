@@ -144,6 +144,7 @@ def test_a_special_token_that_was_written_is_in_a_box_and_says_so(open_page, fol
     shot(page, "special")
 
 
+@pytest.mark.nightly
 def test_a_link_brings_a_chat_with_its_template_back(open_page, folder):
     page = open_page("/")
     name_model(page, folder)

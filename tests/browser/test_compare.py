@@ -171,6 +171,7 @@ def test_a_ticked_box_looks_ticked(open_page):
     assert box.evaluate("n => getComputedStyle(n).appearance") == "auto"
 
 
+@pytest.mark.nightly
 def test_stop_keeps_what_is_there_and_fits_a_telephone(open_page):
     page = opened(open_page)
     page.set_viewport_size({"width": 390, "height": 900})
@@ -192,6 +193,7 @@ def test_stop_keeps_what_is_there_and_fits_a_telephone(open_page):
     shot(page, "compare_phone")
 
 
+@pytest.mark.nightly
 def test_seeds_show_their_spread_and_one_text_at_a_time(open_page):
     page = opened(open_page)
     first, second = (page.get_by_label(f"Column {label}", exact=True) for label in "AB")

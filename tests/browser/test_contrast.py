@@ -135,6 +135,7 @@ def test_switching_value_and_projection_redraws_from_the_record(same_page):
                 assert row == [max(-20, number) for number in numbers]
 
 
+@pytest.mark.nightly
 def test_a_click_on_a_cell_shows_its_top_tokens(same_page):
     page, visual = decoded(same_page, "dola")
     plot = visual.locator(".lh-plot")

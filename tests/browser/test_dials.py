@@ -55,6 +55,7 @@ def answer(page, strategy):
     return page.locator(f"#page-{strategy} .se-text")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("size", "names"),
     [({}, BY_DAY), *mark_nightly([({}, list(STRATEGIES)), (PHONE, list(STRATEGIES))])],
@@ -101,6 +102,7 @@ def focused_part(page):
     return page.evaluate(f"document.activeElement.closest('{parts}')?.classList[0] ?? ''")
 
 
+@pytest.mark.nightly
 def test_the_tab_key_follows_what_is_seen_and_a_key_runs(open_page):
     page = open_page("/?tab=sampling")
     expect(tokens(page, "sampling")).not_to_have_count(0)
@@ -208,6 +210,7 @@ def grid_part(page):
     return view(page.locator("#sampling-stage"), "dial_map").locator(".gd-part")
 
 
+@pytest.mark.nightly
 def test_two_dials_are_mapped_at_a_press_and_a_cell_shows_its_text(open_page):
     asked = {"max_new_tokens": 4, "temperature": 0.8, "top_p": 0.9}
     page = open_page(link("sampling", "The dog", "&seed=4", **asked))

@@ -21,6 +21,7 @@ def shelf(tmp_path):
     return tmp_path
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("size", [{}, *mark_nightly([{"width": 390, "height": 900}])])
 def test_a_draft_next_to_the_target_is_found_and_used(open_page, shelf, size):
     page = open_page("/", **size)

@@ -25,6 +25,7 @@ def decoded(open_page, strategy):
     return page, view(page.locator(f"#{strategy}-stage"), "draft_timeline")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["prompt_lookup", *mark_nightly(["early_exit", "mtp"])])
 def test_every_round_is_drawn_and_the_badge_tells_the_truth(same_page, strategy):
     page, timeline = decoded(same_page, strategy)

@@ -33,6 +33,7 @@ def fetched(page, card, name):
     return download.value.suggested_filename, Path(download.value.path()).read_bytes()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("strategy", "size"),
     [("contrastive_search", {}), *mark_nightly([("sampling", {"width": 390, "height": 900})])],
@@ -255,6 +256,7 @@ def _opens_alone(browser, folder, data, trace):
     assert not problems
 
 
+@pytest.mark.nightly
 def test_settings_are_kept_side_by_side_loaded_and_refused(open_page):
     page, _ = decoded(open_page, "sampling", max_new_tokens=6)
     box = page.locator("#sampling-configs")

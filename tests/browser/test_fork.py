@@ -102,6 +102,7 @@ def test_candidates_are_continued_by_mouse_by_key_and_with_typed_text(open_page)
     assert json_io.load(download.value.path()) == first
 
 
+@pytest.mark.nightly
 def test_a_branch_with_another_strategy_opens_its_tab_and_a_node_is_continued(open_page):
     page, parent = recorded(open_page)
     opened(page, 2)

@@ -28,6 +28,7 @@ def download(card):
     return card.get_by_role("button", name="Download", exact=True)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("size", ["390", *mark_nightly(["wide"])])
 def test_what_is_chosen_is_sized_downloaded_and_read(open_page, size):
     page, card = opened(open_page, "beam_search", SIZES[size], max_new_tokens=24, num_beams=3)

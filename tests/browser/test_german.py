@@ -55,6 +55,7 @@ def german(open_page):
     return opener
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("tab", ["beam_search", *mark_nightly(TABS)])
 def test_nothing_that_has_german_words_is_read_in_english(german, tab):
     page = german(f"/?tab={tab}")

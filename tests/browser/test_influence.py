@@ -104,6 +104,7 @@ def test_it_is_asked_and_read_with_the_keys_alone(open_page):
     expect(found.locator(".lk-tok")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_story_fixer_shows_which_letters_made_a_word_on_a_telephone(open_page):
     address = link("greedy", "teh litle gril wnet home", "&model=storyfixer", max_new_tokens=8)
     page = open_page(address, width=390, height=844)

@@ -132,6 +132,7 @@ def test_on_a_telephone_every_box_stays_inside_the_window(saved):
         assert fits(page)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "strategy", ["sampling", *mark_nightly(name for name in FORMULAS if name != "sampling")]
 )
@@ -191,6 +192,7 @@ def test_no_race_runs_for_who_wants_none(saved):
         assert page.evaluate("window.runs") == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("dark", [False, *mark_nightly([True])])
 def test_a_draw_is_a_race_with_its_numbers_behind_it(saved, dark):
     with saved("sampling", width=400, dark=dark) as (page, trace):

@@ -125,6 +125,7 @@ def test_what_was_bet_is_kept_and_can_be_begun_again(open_page):
     expect(page.locator(".ls-dot").first).to_have_text("1")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name", [LONGEST, *mark_nightly(name for name in NAMES if name != LONGEST)]
 )
@@ -323,6 +324,7 @@ def test_a_page_in_german_says_so_in_german(open_page):
     expect(page.get_by_role("button", name="Vorführen")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_settings_of_a_card_are_run_in_their_tab(open_page):
     name, card = next(
         (name, card)
@@ -374,6 +376,7 @@ def test_an_address_of_no_lesson_is_one_sentence(open_page, address):
     expect(page.locator("#page-lessons .dp-status.bad")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_the_text_of_every_lesson_can_be_read_back() -> None:
     """The shelf and the page read the same files."""
     for languages in library.list_lesson_files().values():

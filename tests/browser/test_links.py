@@ -58,6 +58,7 @@ def relative(page, server):
     return address(page).removeprefix(server)
 
 
+@pytest.mark.nightly
 def test_the_address_follows_tab_run_and_step(open_page, server):
     page = open_page("/?__theme=dark")
     expect(tokens(page, "greedy")).not_to_have_count(0)

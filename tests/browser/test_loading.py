@@ -23,6 +23,7 @@ def let_go(page, held):
     page.wait_for_function("playground.page?.connected()")
 
 
+@pytest.mark.nightly
 def test_what_happens_before_the_scripts_are_there_is_not_lost(browser, server):
     page, held = held_back(browser)
     page.goto(server)

@@ -26,6 +26,7 @@ def eyes(tmp_path_factory):
     return seer(tmp_path_factory.mktemp("seer"))
 
 
+@pytest.mark.nightly
 def test_a_branch_continues_from_the_same_picture(open_page, eyes):
     page = with_model(open_page, eyes)
     give(page, picture_file(20, 20))

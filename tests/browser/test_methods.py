@@ -65,6 +65,7 @@ def ended(page, before):
     drawn(page, "custom")
 
 
+@pytest.mark.nightly
 def test_the_code_of_a_folder_is_seen_confirmed_and_run(open_page, tmp_path):
     folder = write_method(tmp_path / "blind", BLIND, readme=README)
     page = open_page("/")

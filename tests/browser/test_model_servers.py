@@ -91,6 +91,7 @@ def test_a_run_on_a_server_from_its_address_to_the_picture(open_page, options):
         expect(stage.locator(".dp-v-served")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_a_run_on_a_server_is_stopped_and_what_goes_wrong_is_one_sentence(open_page):
     with Llama(slow_after=2).serve() as server:
         page = open_page()
@@ -116,6 +117,7 @@ def test_a_run_on_a_server_is_stopped_and_what_goes_wrong_is_one_sentence(open_p
     assert view(page.locator("#beam_search-stage"), "beam_tree").count()
 
 
+@pytest.mark.nightly
 def test_this_playground_draws_the_tokens_of_a_server_and_continues_its_run(open_page):
     llama = Llama(most=10)
     with llama.serve() as server:

@@ -136,6 +136,7 @@ def test_the_page_says_when_the_settings_are_not_those_of_the_run(open_page):
     expect(line).to_contain_text("Ban")
 
 
+@pytest.mark.nightly
 def test_load_and_run_and_run_it_yourself(open_page):
     page = open_page("/")
     opened(page, "greedy")

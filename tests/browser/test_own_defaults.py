@@ -54,6 +54,7 @@ def value(page, name):
     return page.locator(f"#sampling-{name} input[type=number]")
 
 
+@pytest.mark.nightly
 def test_the_models_values_are_shown_and_taken_over_by_one_press(open_page, folder):
     page = open_page("/")
     own = choose(page, "sampling", folder)

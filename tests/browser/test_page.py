@@ -66,6 +66,7 @@ def test_a_page_opens_from_a_file(browser, tmp_path, strategy):
         shot(alone, f"page_{strategy}")
 
 
+@pytest.mark.nightly
 def test_a_page_plays_its_run(browser, tmp_path):
     trace = gallery.open_entry(FIRST["sampling"].file)
     path = page(trace).save(tmp_path / "run.html")

@@ -23,6 +23,7 @@ def tabs(page):
     return page.locator("#strategies > .tab-wrapper [role=tab]:visible")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "size", [{}, *mark_nightly([{"width": 390, "height": 844}])], ids=["wide", "phone"]
 )

@@ -39,6 +39,7 @@ from tests.helpers.patience import comes_true
 LONG = 256
 
 
+@pytest.mark.by_day("greedy")
 @pytest.mark.parametrize("strategy", ["greedy", "sampling"])
 def test_a_run_comes_in_pieces_and_is_drawn(open_page, strategy):
     page = open_page()
@@ -170,6 +171,7 @@ def test_a_large_seed_stays_exact(open_page):
     assert "seed=9223372036854775807" in address(page)
 
 
+@pytest.mark.nightly
 def test_scrubbing_by_buttons_keys_and_clicks(open_page):
     page = open_page()
     run(page, "greedy")
@@ -284,6 +286,7 @@ def test_phone_width_has_no_sideways_scroll(open_page, path):
     assert order == sorted(order)
 
 
+@pytest.mark.nightly
 def test_dark_mode_has_light_text(open_page):
     page = open_page("/?__theme=dark")
     run(page, "greedy")

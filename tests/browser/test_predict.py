@@ -184,6 +184,7 @@ def test_keys_alone_from_the_switch_to_the_score(open_page):
     assert scored(box) == expected
 
 
+@pytest.mark.nightly
 def test_a_typed_word_outside_the_candidates_is_worth_what_the_model_gave_to_it(open_page):
     page, trace = opened(open_page, "greedy", "greedy-1")
     box = card(page)

@@ -72,6 +72,7 @@ def in_line(place):
     return re.compile(rf"^Waiting: {runs} before yours(, about \d+ s)?$")
 
 
+@pytest.mark.nightly
 def test_three_in_line_see_their_places_and_one_leaves(held, visit):
     first, gated = held
     line = [visit() for _ in range(3)]
@@ -194,6 +195,7 @@ def check(page):
     start(page, CHECKED)
 
 
+@pytest.mark.nightly
 def test_a_check_that_is_stopped_is_left_out_and_the_text_stays(visit):
     page = visit()
     is_causal(load(MODEL))  # two passes, once for each model

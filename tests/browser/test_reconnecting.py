@@ -59,6 +59,7 @@ def whole(page, run_id, gated):
     assert page.evaluate("localStorage.getItem('dp-going')") == "[]"
 
 
+@pytest.mark.nightly
 def test_a_page_that_is_loaded_again_continues_with_its_run(visit, held):
     page, run_id = begun(visit)
     page.reload()

@@ -29,6 +29,7 @@ def write(page, prompt, tab="greedy"):
     return page.locator(f"#{tab}-prompt .sp-box")
 
 
+@pytest.mark.nightly
 def test_a_prompt_with_special_tokens_offers_the_choice_and_its_run_follows_it(open_page):
     page = open_page("/")
     box = write(page, PROMPT)

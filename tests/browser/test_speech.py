@@ -93,6 +93,7 @@ def test_only_what_a_model_accepts_is_there(open_page, ears, english):
     expect(group).to_be_hidden()
 
 
+@pytest.mark.nightly
 def test_a_run_gets_what_was_chosen_and_begins_with_it(open_page, ears):
     page = listening(open_page, ears)
     run(page, "greedy")

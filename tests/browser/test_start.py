@@ -58,6 +58,7 @@ def test_scripts_and_the_first_recorded_run_are_asked_for_by_the_page_itself(ser
     page.context.close()
 
 
+@pytest.mark.nightly
 def test_run_that_is_pressed_before_the_server_can_compute_comes_through(browser, held):
     url, _, go_on = held
     pages = Pages(browser, url)

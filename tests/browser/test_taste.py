@@ -79,6 +79,7 @@ def test_ten_votes_by_key_and_what_they_come_to(open_page, size):
     assert json.loads(page.evaluate("localStorage.getItem('dp-taste')")) == []
 
 
+@pytest.mark.nightly
 def test_two_strategies_of_ones_choice_write_one_more_pair(open_page):
     page, stage = opened(open_page)
     page.locator("#taste-prompt textarea").fill("The old bear")

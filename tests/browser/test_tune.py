@@ -55,6 +55,7 @@ def test_a_table_is_run_sorted_opened_and_there_again_after_a_reload(open_page):
     assert trace_of(page, "sampling").outputs[0].text.strip() == written
 
 
+@pytest.mark.nightly
 def test_a_blind_vote_shows_the_prompt_and_is_counted_in_the_table(open_page):
     length = {"max_new_tokens": 8}
     form = {

@@ -225,6 +225,7 @@ def test_a_picture_is_pasted_and_dropped(open_page, eyes):
     expect(field.locator("figcaption")).to_contain_text("50 × 40 pixels")
 
 
+@pytest.mark.nightly
 def test_a_photo_is_taken_and_the_camera_goes_out(with_devices, eyes):
     page = with_model(with_devices, eyes)
     field = picture(page)
@@ -248,6 +249,7 @@ def test_a_photo_is_taken_and_the_camera_goes_out(with_devices, eyes):
     assert trace_of(page, "greedy").media[0].kind == "image"
 
 
+@pytest.mark.nightly
 def test_a_recording_is_sent_as_16_khz_and_the_microphone_goes_out(with_devices, ears):
     page = with_model(with_devices, ears)
     field = sound(page)

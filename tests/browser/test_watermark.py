@@ -88,6 +88,7 @@ def test_two_sequences_a_telephone_and_the_dark(open_page):
     shot(dark, "watermark_dark")
 
 
+@pytest.mark.nightly
 def test_the_bench_judges_as_words_are_replaced(open_page):
     page = open_page("/")
     show(page, "watermark")

@@ -36,6 +36,7 @@ def asked(page):
     return json.loads(parse_qs(urlparse(address(page, "bfloat16")).query)["params"][0])
 
 
+@pytest.mark.nightly
 def test_a_run_is_loaded_as_chosen_and_its_link_loads_it_so_again(open_page):
     page = open_page("/")
     show(page, "greedy")

@@ -103,6 +103,7 @@ def test_a_filter_joins_the_dial_and_the_run_writes_what_was_foretold(open_page)
     expect(dial(page)).to_have_value("1.9")
 
 
+@pytest.mark.nightly
 def test_processors_are_switched_off_and_moved_by_key_and_by_mouse(open_page):
     page = sampled(open_page)
     cards = view(page).get_by_role("listitem")

@@ -69,6 +69,7 @@ def test_a_run_that_has_ended_is_asked_about_the_step_it_shows_by_itself(open_pa
     expect(card(page, "custom").get_by_role("button", name="Recompute this step")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_a_node_of_a_search_is_asked_about_on_a_telephone(open_page):
     address = link("beam_search", "One day, a little boy found a", max_new_tokens=6, num_beams=3)
     page = open_page(address, width=390, height=844)

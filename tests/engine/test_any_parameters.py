@@ -38,6 +38,7 @@ def property_of(name: str, examples: int, talker: Talker | None = None, **more: 
     holds()
 
 
+@pytest.mark.by_day("beam_search", "diverse_beam_search", "contrastive_search")
 @pytest.mark.parametrize("name", OURS)
 def test_any_parameters_give_generates_tokens_or_a_sentence(name):
     property_of(name, FEW, derandomize=True)
@@ -170,6 +171,7 @@ def test_a_greedy_path_that_may_not_continue_is_missing_with_a_note():
     )
 
 
+@pytest.mark.by_day("sampling")
 @pytest.mark.parametrize("name", ["sampling", "watermark"])
 def test_a_text_that_a_stop_string_ends_is_not_filled_up_next_to_longer_ones(name):
     params = {"max_new_tokens": 6, "num_return_sequences": 4, "stop_strings": ["e", " a"]}

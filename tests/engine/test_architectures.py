@@ -52,6 +52,7 @@ def greedy(loaded, ids):
     return finished(DecodeRequest("greedy", loaded, input_ids=ids, params=params)).outputs
 
 
+@pytest.mark.by_day("Bloom-beam_search", "Lfm2-contrastive_search", "Bart-speculative")
 @pytest.mark.parametrize("strategy", BY_LOOP)
 @pytest.mark.parametrize("name", KIND_NAMES)
 def test_equal_to_generate_or_refused(name, strategy):
@@ -74,6 +75,7 @@ def test_equal_to_generate_or_refused(name, strategy):
         assert report.plain_identical in (None, True)
 
 
+@pytest.mark.by_day("Mamba", "Mamba2", "OpenAIGPT")
 @pytest.mark.parametrize("name", KIND_NAMES)
 def test_a_run_reads_nothing_of_the_runs_before_it(name):
     loaded = LoadedModel(made(name), None, name)
@@ -89,6 +91,7 @@ def test_a_sequence_reads_nothing_of_the_sequences_before_it():
     assert len({output.token_ids for output in trace.outputs}) == 1
 
 
+@pytest.mark.by_day("Lfm2-2", "Lfm2-3")
 @pytest.mark.parametrize("layer", [1, 2, 3])
 @pytest.mark.parametrize(
     "name",
@@ -145,6 +148,7 @@ def test_a_hybrid_without_attention_reads_the_text_again(name):
         assert "Every step reads the whole text again" in " ".join(map(str, trace.notes))
 
 
+@pytest.mark.by_day("Jamba", "Bart", "MT5")
 @pytest.mark.parametrize("name", KIND_NAMES)
 def test_as_a_draft_it_changes_nothing(name):
     """Its guesses are wrong nearly always, so that it goes back nearly every round."""

@@ -49,6 +49,7 @@ PADDED_BY_END = {"pad_token_id": 2}
 """5.23's draft does not read the pad id, here 0, inside a text. As padding, the end id changes nothing."""
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("processors", "threshold", "schedule"),
     cross(PROCESSORS, [0.4, 0.0], ["constant", "heuristic"]),
@@ -74,6 +75,7 @@ def test_greedy_rounds_and_tokens_are_those_of_transformers(processors, threshol
         assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("processors", "seed"), cross(SAMPLED, range(6)))
 def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
     drafts = {
@@ -95,6 +97,7 @@ def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
     assert rounds(trace) == native
 
 
+@pytest.mark.by_day("False-0-0.2")
 @pytest.mark.parametrize(
     ("do_sample", "seed", "weight"),
     [
@@ -125,6 +128,7 @@ def test_judging_by_a_mixture_is_that_of_transformers(do_sample, seed, weight):
     assert rounds(trace) == native
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("name", "processors", "ngram"), cross(["llama", "gpt2"], PROCESSORS, [1, 2, 3])
 )
@@ -191,6 +195,7 @@ def test_prompt_lookup_drafts_with_sampling_and_a_repetition_penalty():
     assert sum(drafted for drafted, _ in native) == 0
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("processors", "layer"), cross(PROCESSORS, [1, 3, 5]))
 def test_greedy_early_exit_is_that_of_transformers(processors, layer):
     drafts = {

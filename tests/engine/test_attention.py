@@ -166,6 +166,7 @@ def test_a_shell_shares_every_weight_and_no_module():
     assert shell.decoder.config._attn_implementation == "eager"
 
 
+@pytest.mark.by_day("greedy", "beam_sampling", "contrastive_search")
 @pytest.mark.parametrize("strategy", OURS)
 def test_a_step_of_every_strategy_has_its_text(strategy):
     """The model gives the token what the step recorded, so the text before it is the right one."""
@@ -264,6 +265,9 @@ def test_what_a_run_read_besides_its_text_must_be_at_hand():
         compute_influence(trace, InfluenceQuestion(2), model=models_for("greedy")[0])
 
 
+@pytest.mark.by_day(
+    "whisper-frames-gradient", "speech2text-frames-gradient", "speech2text-frames-leave-one-out"
+)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("name", "source"), [("vit-gpt2", "patches"), ("whisper", "frames"), ("speech2text", "frames")]

@@ -138,6 +138,7 @@ def without_each(loaded, decided=DECIDED):
     return found
 
 
+@pytest.mark.by_day("gpt2-1024", "qwen2-1024", "qwen2-20")
 @pytest.mark.parametrize("positions", [1024, 20, 1])
 @pytest.mark.parametrize("name", TEXT_MODELS)
 def test_leaving_out_is_plain_passes_one_by_one(name, positions, monkeypatch):
@@ -231,6 +232,7 @@ def test_leaving_out_ends_when_it_is_given_up():
         compute_leave_one_out(model_of("llama"), DECIDED, None, cancelled)
 
 
+@pytest.mark.by_day("Bloom", "Jamba", "Lfm2")
 @pytest.mark.parametrize("name", KIND_NAMES)
 def test_every_architecture_has_both_or_says_why_not(name):
     loaded = zoo_model(name)

@@ -205,6 +205,7 @@ def test_a_model_without_a_tokenizer_wants_ids():
     assert "give input_ids" in str(failed(request))
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(("name", "value", "allowed"), PARAMS, ids=label)
 def test_parameters_through_the_command_line(name, value, allowed, capsys):
     text = refused(capsys, "run", "sampling", "--prompt=Once", f"--set={name}={json.dumps(value)}")

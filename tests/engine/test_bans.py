@@ -68,6 +68,7 @@ def test_case_is_asked_for():
     assert word_forms("(?i)") == [" (?i)", "(?i)"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("banned", [*mark_nightly(["Lily", " Lily"]), "(?i)LILY"])
 def test_a_banned_name_is_not_written(banned):
     assert " Lily" in run().outputs[0].text

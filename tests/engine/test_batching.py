@@ -281,6 +281,7 @@ def test_a_model_whose_rows_disturb_each_other_shares_nothing(most, monkeypatch)
     assert slots.measure_margin(loaded) is None
 
 
+@pytest.mark.nightly
 def test_nothing_is_left_behind(most):
     loaded = model()
     for _ in range(3):
@@ -291,6 +292,7 @@ def test_nothing_is_left_behind(most):
     loaded.lock.release()
 
 
+@pytest.mark.nightly
 def test_the_embedded_model_agrees_with_itself(most):
     loaded = load("storyteller")
     asked = [

@@ -34,6 +34,7 @@ def native(loaded, ids, seed, **kwargs):
     )
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(("name", "settings"), cross(MODELS, SETTINGS), ids=str)
 def test_equal_to_transformers(name, settings):
     loaded = golden_model(name)
@@ -69,6 +70,7 @@ def test_every_end_and_length_penalty(name, early_stopping, length_penalty):
     check_invariants(steps, 4, new_tokens(out, start))
 
 
+@pytest.mark.by_day("beam-t5-1", "beamneg-t5-1", "beamneg-t5-2")
 @pytest.mark.parametrize(
     "case",
     [

@@ -41,6 +41,7 @@ def trace():
     return searched("beam_search", golden_model("llama"), num_beams=4, **LOOSE, **ENDING)
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("strategy", "params"), RUNS, ids=str)
 def test_every_recorded_search_is_one_tree(strategy, params, model):

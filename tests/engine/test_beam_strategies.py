@@ -126,6 +126,7 @@ def test_bad_input_gets_one_sentence(strategy, params, says):
     assert says in clean(str(failed(request)))
 
 
+@pytest.mark.nightly
 def test_the_trace_of_eight_beams_stays_small():
     params = {"num_beams": 8, "max_new_tokens": 100, "min_new_tokens": 100}
     trace = searched("beam_search", "storyteller", "Once upon a time,", **params)

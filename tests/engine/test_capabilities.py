@@ -204,6 +204,7 @@ def type_of(name):
     return getattr(transformers, f"{KINDS[name].config}Config").model_type
 
 
+@pytest.mark.by_day("Bamba", "FalconMamba", "OlmoHybrid")
 @torch.no_grad()
 @pytest.mark.parametrize(
     "name",
@@ -228,6 +229,7 @@ def test_which_states_continue_over_several_tokens_and_come_back(name):
     assert bool(apart < 1e-3) == (type_of(name) in RESUMABLE_STATE_TYPES)
 
 
+@pytest.mark.by_day("diverse_beam_search-7", "dola-2", "prompt_lookup-5")
 @pytest.mark.parametrize(
     ("strategy", "size"),
     cross([name for name in NEXT_TOKEN if name != "universal_assisted"], (1, 2, 3, 5, 7)),

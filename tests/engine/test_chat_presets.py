@@ -169,11 +169,13 @@ def test_every_conversation_promises_something():
     assert sorted(CLAIMS) == sorted(talk.name for _, talk in ALL)
 
 
+@pytest.mark.by_day("greedy-smollm2-2", "prompt_lookup-smollm2-1", "early_exit-smollm2-2")
 @pytest.mark.parametrize("entry", RECORDED, ids=lambda entry: entry.name)
 def test_what_is_recorded_keeps_its_promise(entry):
     CLAIMS[entry.preset](gallery.open_entry(entry.file))
 
 
+@pytest.mark.nightly
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("strategy", "talk"),

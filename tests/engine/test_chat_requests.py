@@ -168,6 +168,7 @@ def ids_of(loaded, messages, **template):
     return loaded.tokenizer.apply_chat_template(messages, return_dict=False, **template)
 
 
+@pytest.mark.by_day("greedy", "sampling", "beam_search")
 @pytest.mark.parametrize("strategy", OURS)
 def test_every_strategy_answers_like_generate(strategy):
     loaded, draft = talker(), None

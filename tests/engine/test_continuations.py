@@ -67,6 +67,7 @@ def perplexity(loaded, prompt_ids, new_ids):
     return torch.tensor(own).mean().neg().exp().item()
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_prompt_and_text_read_as_the_model_wrote_them(kind, prompt):

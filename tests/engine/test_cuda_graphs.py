@@ -74,6 +74,7 @@ def run(strategy, loaded, prompt, tokens=9):
     return list(decode(request))[-1].trace
 
 
+@pytest.mark.by_day("Llama-beam_search", "Llama-dola", "Qwen2-greedy")
 @pytest.mark.parametrize("strategy", CASES)
 @pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
 def test_a_repeated_pass_decides_what_a_pass_decides(strategy, kind, captures, monkeypatch):

@@ -323,6 +323,7 @@ def test_the_preset_that_goes_back_leaves_the_loop_of_greedy_search():
     assert back.metrics["forward_passes"] > len(back.outputs[0].token_ids)
 
 
+@pytest.mark.nightly
 def test_the_preset_of_mirostat_is_nearer_to_its_surprise_than_plain_sampling():
     name = "Surprise kept level"
     bits = [

@@ -72,6 +72,7 @@ def test_a_run_may_be_lost_again_and_again(events, others):
     assert "5 times" in told[-1].trace.notes[-1]
 
 
+@pytest.mark.by_day("contrastive_search", "prompt_lookup", "watermark")
 @pytest.mark.parametrize("name", OURS)
 def test_every_strategy_comes_out_the_same(name):
     first, second = list(decode(make(name))), list(decode(make(name)))

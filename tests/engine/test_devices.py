@@ -46,6 +46,7 @@ MORE = {
 CASES = [(name, params) for name in OURS for params in ({}, *MORE.get(name, ()))]
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(("strategy", "params"), CASES, ids=str)
 def test_every_tensor_of_a_run_says_where_it_is(strategy, params, monkeypatch):
     real = Run._decode
@@ -93,6 +94,7 @@ def test_the_default_device_is_asked_for_by_one_thread_at_a_time(monkeypatch):
     assert crowded == [False]
 
 
+@pytest.mark.nightly
 def test_on_a_machine_with_a_gpu_a_methods_model_stays_on_the_cpu(tmp_path, monkeypatch):
     for module in (sandboxed_run, loading):
         monkeypatch.setattr(module, "default_device", lambda: "cuda")

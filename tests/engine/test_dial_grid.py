@@ -67,6 +67,7 @@ def differing_runs(found, drawn, runs, **given):
     return wrong
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("dial", "low", "high", "second", "values", "params"), CASES)
 def test_each_row_is_the_map_of_one_dial_and_each_cell_a_real_run(
     dial, low, high, second, values, params
@@ -106,6 +107,7 @@ def test_the_default_values_are_those_of_the_slider_and_the_runs_own():
     assert next(map_two_sliders(request(tokens=2), "temperature", "top_k")).second_value is None
 
 
+@pytest.mark.nightly
 def test_only_the_widest_cells_are_followed_and_a_long_text_is_cut():
     found = last_map(request(40), "temperature", 0.1, 3.0, "top_p", [0.5, 1.0], max_cells=6)
     assert found.steps == 24

@@ -99,6 +99,7 @@ def differing_runs(found, source, runs, drawn, seed=3, tokens=8, **params):
     return wrong
 
 
+@pytest.mark.by_day(6)
 @pytest.mark.parametrize(("dial", "low", "high", "params"), CASES)
 def test_a_real_run_writes_the_text_of_its_interval(dial, low, high, params):
     found = last_map(request(**params), dial, low, high)

@@ -51,6 +51,7 @@ def test_the_model_sees_a_text_as_it_was_trained():
     assert loaded.mask_id == masked_diffusion.MASK
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("steps", [3, 12])
 def test_the_most_certain_places_are_written_as_in_training(steps):
     trace, loaded = fill(steps=steps), load_diffusion_model()
@@ -60,6 +61,7 @@ def test_the_most_certain_places_are_written_as_in_training(steps):
     assert len(trace.steps) == steps
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("remasking", ["low_confidence", "random", "entropy_bound"])
 @pytest.mark.parametrize("block_length", [0, 5])
 def test_every_place_is_written_once_and_the_record_gives_the_text(remasking, block_length):
@@ -142,6 +144,7 @@ def test_random_order_writes_less_certain_tokens():
     assert mean(fill(remasking="random")) < mean(fill())
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("block_length", [1, 4, 7, 9])
 def test_no_more_passes_are_made_than_steps(block_length):
     blocks = -(-20 // block_length)

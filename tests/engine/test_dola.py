@@ -49,6 +49,7 @@ def one_layer_for_all(divergence, candidates):
     return torch.full((len(divergence),), candidates[best])
 
 
+@pytest.mark.by_day("dola-llama_draft-low", "dola-llama2l_tied-high", "dola-llama_draft-high")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_equal_to_recorded_outputs(case, monkeypatch):
     """Batches: with the older release's shared choice of the layer put in place of our own."""
@@ -76,6 +77,7 @@ def test_equal_to_recorded_outputs(case, monkeypatch):
                 assert c.processed_logprob == pytest.approx(expected[c.token_id].item(), abs=1e-3)
 
 
+@pytest.mark.by_day("dola-gpt2-1-high", "dola-llama_draft-low", "dola-llama_draft-high")
 @pytest.mark.parametrize("case", SINGLE, ids=lambda case: case["id"])
 def test_equal_through_a_request(case):
     loaded = golden_model(case["model"])
@@ -86,6 +88,7 @@ def test_equal_through_a_request(case):
     assert list(trace.outputs[0].token_ids) == new_tokens(row, loaded.eos_token_ids)
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     "case", [c for c in BATCHES if "do_sample" not in c["kwargs"]], ids=lambda case: case["id"]
 )

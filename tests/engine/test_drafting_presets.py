@@ -22,6 +22,7 @@ def outcome(strategy: str, name: str) -> tuple[float, float]:
     return kept / len(tokens), sum(len(step.emit) for step in rounds) / len(rounds)
 
 
+@pytest.mark.nightly
 def test_the_draft_is_usually_right_on_a_story_and_usually_wrong_on_a_hard_prompt():
     right, fast = outcome("speculative", "A draft that is usually right")
     wrong, slow = outcome("speculative", "A hard prompt")
@@ -30,6 +31,7 @@ def test_the_draft_is_usually_right_on_a_story_and_usually_wrong_on_a_hard_promp
     assert fast > 1.2 * slow
 
 
+@pytest.mark.nightly
 def test_copying_shines_where_the_text_repeats():
     copied, fast = outcome("prompt_lookup", "Where copying shines")
     fresh, slow = outcome("prompt_lookup", "Where there is little to copy")
@@ -37,6 +39,7 @@ def test_copying_shines_where_the_text_repeats():
     assert fast > 1.5 * slow
 
 
+@pytest.mark.nightly
 def test_a_later_exit_is_right_more_often():
     early, middle, late = (
         outcome("early_exit", f"Exit after layer {layer}")[0] for layer in (4, 8, 12)

@@ -310,6 +310,7 @@ def test_without_the_package_that_reads_it_nothing_is_fetched(index, home, monke
     assert index.asked == []
 
 
+@pytest.mark.nightly
 def test_a_damaged_file_is_refused_by_the_conversion(tmp_path):
     path = tmp_path / "broken.gguf"
     path.write_bytes(b"GGUF" + bytes(100))

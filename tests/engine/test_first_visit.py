@@ -38,6 +38,10 @@ def test_every_strategy_has_three_answers_without_holes(name):
     assert re.search("hurts|Limit:", told.helps)
 
 
+@pytest.mark.by_day(
+    "speculative-2-tokens_per_forward-speculative-1-tokens_per_forward",
+    "early_exit-1-tokens_per_forward-early_exit-2-tokens_per_forward",
+)
 @pytest.mark.parametrize(("less", "first", "more", "second"), COMPARED)
 def test_what_is_said_to_be_more_is_more(less, first, more, second):
     assert of(less, first) < of(more, second)
@@ -55,6 +59,7 @@ def test_the_layers_that_are_named_are_those_of_the_runs():
     assert [p.params["assistant_early_exit"] for p in presets] == [4, 8]
 
 
+@pytest.mark.nightly
 def test_the_index_has_the_figures_of_the_runs():
     for entry in gallery.list_entries():
         assert entry.figures == quotable_figures(gallery.open_entry(entry.file)), entry.file

@@ -58,6 +58,9 @@ def test_every_entry_has_its_file_and_every_file_its_entry():
         assert sum(path.stat().st_size for path in folder.iterdir()) < 250_000
 
 
+@pytest.mark.by_day(
+    "masked_diffusion-2.json.gz", "masked_diffusion-3.json.gz", "masked_diffusion-4.json.gz"
+)
 @pytest.mark.parametrize("entry", OF_PRESETS, ids=lambda entry: entry.file)
 def test_an_entry_is_its_preset_as_it_is_now(entry):
     strategy, preset = preset_of(entry)
@@ -100,6 +103,9 @@ def kept(trace, longest):
     assert counts <= {gallery.CANDIDATES, gallery.CANDIDATES + 1}
 
 
+@pytest.mark.by_day(
+    "greedy-smollm2-2.json.gz", "early_exit-smollm2-1.json.gz", "early_exit-smollm2-2.json.gz"
+)
 @pytest.mark.parametrize("entry", OF_TALKS, ids=lambda entry: entry.file)
 def test_an_entry_is_its_conversation_as_it_is_now(entry):
     """Without its model: what was asked, and with which parameters, is in the record."""
@@ -120,6 +126,7 @@ def test_every_preset_and_every_conversation_is_recorded():
     assert sorted((entry.strategy, entry.preset) for entry in OF_TALKS) == sorted(talks)
 
 
+@pytest.mark.by_day("greedy-4.json.gz", "speculative-4.json.gz", "masked_diffusion-3.json.gz")
 @pytest.mark.parametrize("entry", OF_PRESETS, ids=lambda entry: entry.file)
 def test_a_recorded_speed_up_was_measured_on_an_idle_machine(entry):
     trace = gallery.open_entry(entry.file)
@@ -132,6 +139,7 @@ def test_a_recorded_speed_up_was_measured_on_an_idle_machine(entry):
     assert last["plain"]["speed_up"] > 0
 
 
+@pytest.mark.by_day("greedy-4.json.gz", "speculative-4.json.gz", "greedy-smollm2-2.json.gz")
 @pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.file)
 def test_an_entry_opens_at_a_step_where_something_was_decided(entry):
     steps = gallery.open_entry(entry.file).steps
@@ -177,6 +185,9 @@ def test_what_is_opened_is_what_the_sentence_speaks_of():
         assert all(z > 3 for z in curve[at:])
 
 
+@pytest.mark.by_day(
+    "speculative-1.json.gz", "prompt_lookup-1.json.gz", "universal_assisted-1.json.gz"
+)
 @pytest.mark.parametrize(
     "entry",
     [
@@ -213,6 +224,7 @@ def test_an_entry_was_written_by_the_model_as_it_is_now(entry):
     assert best.raw_logprob == pytest.approx(logprob, abs=1e-3)
 
 
+@pytest.mark.nightly
 def test_the_command_makes_a_gallery_of_the_presets(tmp_path, monkeypatch):
     there(monkeypatch, False)
     presets = STRATEGIES["greedy"].presets[:3]

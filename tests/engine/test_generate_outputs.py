@@ -69,6 +69,7 @@ def test_outputs_are_those_of_generate(name, model, flags):
     ) == output_file_size(trace, loaded, flags)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("model", "name"),
     cross(

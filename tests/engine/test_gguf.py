@@ -140,6 +140,7 @@ def test_the_exported_code_loads_what_was_made(path, home):
         plan_export(unknown)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("damage", "said"),
     [

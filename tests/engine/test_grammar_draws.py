@@ -38,6 +38,7 @@ def list_feelings():
     return list_allowed_texts(ask_feelings())
 
 
+@pytest.mark.nightly
 def test_the_interval_has_the_true_probability_for_nearly_all_seeds():
     exact = list_feelings()
     found = [estimate_allowed_texts(ask_feelings(seed), 200) for seed in range(10)]

@@ -12,6 +12,7 @@ from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("name", ["llama", "gpt2", "t5"])
 @pytest.mark.parametrize("bias", [0.0, 2.0, 4.0])
 @pytest.mark.parametrize("rules", [{}, {"no_repeat_ngram_size": 2}], ids=str)

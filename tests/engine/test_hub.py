@@ -86,6 +86,7 @@ def test_a_repositorys_own_defaults_are_never_inherited(hub):
     assert finished(request(GOOD)).outputs == plain.outputs
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("status", "headers", "says"),
     [

@@ -67,6 +67,7 @@ def test_what_exceeds_a_limit_is_named(text, limits, words):
     check_json(b'["' + b"A" * 5000 + b'"]', JsonLimits(9, 9, 9, 40))
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("bomb", "words"),
     [
@@ -130,6 +131,7 @@ def test_the_time_limit_of_a_picture_counts_between_its_steps(monkeypatch):
     assert done == ["_to_scalable_mode"]
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     "head",
     [
@@ -171,6 +173,7 @@ _TENFOLD = "".join(
 )
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("head", "refusal"),
     [

@@ -36,6 +36,7 @@ def steps_of(events):
     return [dataclasses.replace(step, elapsed_s=0.0) for step in steps]
 
 
+@pytest.mark.by_day("greedy", "ends")
 @pytest.mark.parametrize("case", CASES)
 def test_the_run_is_the_same(case, monkeypatch):
     plain = list(decode(request(case)))

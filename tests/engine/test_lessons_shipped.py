@@ -49,6 +49,7 @@ def test_every_lesson_is_there_in_english_and_german():
     assert {file.name for file in FILES} == {file.name for file in ENGLISH}
 
 
+@pytest.mark.nightly
 def test_its_runs_bear_it_out():
     assert all_of(lambda file: find_faults(opened_of(file))) == []
 

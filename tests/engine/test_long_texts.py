@@ -72,6 +72,7 @@ def long_model(tokenizer):
     return LoadedModel(tiny_llama(1, seed=0, **size, **ends), tokenizer, "long")
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("name", "params"), [("sampling", {}), ("beam_search", {"num_beams": 5})])
 def test_a_run_reads_its_text_in_pieces_and_sends_all_of_it(name, params):
     tokenizer = make_tokenizer(400)

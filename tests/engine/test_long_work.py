@@ -84,6 +84,7 @@ LONG = {
 BY_DAY = ("diverse beams", "contrastive with a large top_k", "dial map", "table")
 
 
+@pytest.mark.by_day("contrastive with a large top_k", "table")
 @pytest.mark.parametrize("name", [*BY_DAY, *mark_nightly(n for n in LONG if n not in BY_DAY)])
 def test_a_short_run_begins_within_a_step_of_long_work(name):
     model, other = load("storyteller").model, golden_model("llama")

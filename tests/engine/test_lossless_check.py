@@ -197,6 +197,7 @@ def test_a_mixture_has_no_badge_and_another_distribution():
     assert p_values[1] < 1e-6
 
 
+@pytest.mark.nightly
 def test_a_sampled_run_compares_distributions_on_request():
     params = {
         "max_new_tokens": 6,

@@ -66,6 +66,7 @@ def speech(name):
     return {"language": "en", "task": "transcribe"} if name == "whisper" else {}
 
 
+@pytest.mark.by_day("llava-greedy", "llava-sampling", "llava-beam_sampling")
 @pytest.mark.parametrize("strategy", OF_GENERATE)
 @pytest.mark.parametrize("name", KINDS)
 def test_equal_to_generate(name, strategy):
@@ -94,6 +95,7 @@ def test_another_picture_or_sound_gives_another_text(name):
     assert [s.logsumexp for s in one.steps] != [s.logsumexp for s in other.steps]
 
 
+@pytest.mark.by_day("contrastive_search-blip", "diverse_beam_search-llava", "dola-vit-gpt2")
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - set(OF_GENERATE) - {"custom"}))
 def test_every_other_strategy_works_or_says_why_not(name, strategy):
@@ -119,6 +121,7 @@ def speaking_draft(tokenizer):
     return LoadedModel(golden_model("llama_draft").model, tokenizer, "draft")
 
 
+@pytest.mark.by_day("git", "llava")
 @pytest.mark.parametrize("name", KINDS)
 def test_the_trace_says_what_was_given_and_the_run_can_be_made_again(name):
     from engine.run.request import request_from_trace

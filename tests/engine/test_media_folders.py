@@ -36,6 +36,7 @@ def asked(model, name, strategy="greedy", **params):
     )
 
 
+@pytest.mark.by_day("llava", "speech2text")
 @pytest.mark.parametrize("name", KINDS)
 def test_a_folder_gives_the_tokens_of_the_model_it_holds(name, folders):
     assert describe_model(Source.parse(folders[name])).takes == {KINDS[name].given}
@@ -45,6 +46,7 @@ def test_a_folder_gives_the_tokens_of_the_model_it_holds(name, folders):
     assert trace.prompt_ids == own.prompt_ids
 
 
+@pytest.mark.by_day("llava-contrastive_search")
 @pytest.mark.parametrize(
     ("name", "strategy"),
     [

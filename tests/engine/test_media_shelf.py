@@ -144,6 +144,7 @@ def test_many_at_once_leave_the_room_as_large_as_it_is():
     assert (len(room), room.memory_bytes()) == (7, 7 * ONE)
 
 
+@pytest.mark.nightly
 def test_neither_memory_nor_files_grow(kept, monkeypatch, tmp_path):
     """Two hundred pictures and sounds, each another one, after as many as the shelf takes."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

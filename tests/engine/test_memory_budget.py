@@ -50,6 +50,7 @@ def tokenizer(folder):
     PreTrainedTokenizerFast(tokenizer_object=words, unk_token="w0").save_pretrained(folder)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read as Linux tells it")
 def test_models_that_come_and_go_stay_within_the_budget(folders):
     names, size = folders

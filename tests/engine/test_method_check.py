@@ -30,6 +30,7 @@ def checks(events, what):
     return [(e.done, e.total) for e in events if isinstance(e, Checking) and what in e.what]
 
 
+@pytest.mark.nightly
 def test_the_short_runs_are_counted_after_the_text():
     events = list(decode(request(**DRAWN)))
     assert checks(events, "short runs") == [(n, RUNS) for n in range(RUNS)]
@@ -94,6 +95,7 @@ def test_a_check_that_is_stopped_is_left_out_and_the_text_stays(params, what, co
     assert (report.distributions, report.plain_tokens, report.plain_s) == ((), 0, 0.0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("leave", ["close", "forget"])
 def test_a_check_ends_with_the_reader(leave):
     loaded = LoadedModel(fresh_model("llama"))

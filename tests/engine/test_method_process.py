@@ -55,6 +55,7 @@ other.join()
 """
 
 
+@pytest.mark.nightly
 def test_a_signal_finds_no_thread_that_is_outside(tmp_path):
     """A signal makes any thread run a method's code, also one that numpy started when it was imported."""
     secret = tmp_path / "secret"

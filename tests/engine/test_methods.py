@@ -185,6 +185,7 @@ def generate(model, input_ids, generation_config=None, streamer=None, **kwargs):
 """
 
 
+@pytest.mark.nightly
 def test_what_a_method_takes_back_is_seen(tmp_path, process):
     """Five tokens, three of them taken back, and others in their place."""
     steps, outcome = run_method(

@@ -70,6 +70,7 @@ def test_what_the_methods_share_is_the_same_in_all():
     assert {name: len(found) for name, found in homes.items()} == dict.fromkeys(SHARED, 1)
 
 
+@pytest.mark.by_day("draft", "next_token", "top_n_sigma")
 @pytest.mark.parametrize("name", FOLDERS)
 def test_shut_in_it_does_what_it_does_outside(name, outcomes):
     direct, [prompt] = outcomes[name], RUNS[name]["prompts"]

@@ -56,6 +56,7 @@ def native(tmp_path_factory):
     return LlamaWithHeads.from_pretrained(folder, dtype=torch.float32).eval()
 
 
+@pytest.mark.by_day("Mummy and Timmy were in")
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_greedy_rounds_and_tokens_are_those_of_transformers(prompt, native):
     loaded = load("storyteller", "cpu", "float32")

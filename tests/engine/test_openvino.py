@@ -80,6 +80,7 @@ def tokens(trace):
     return [output.token_ids for output in trace.outputs]
 
 
+@pytest.mark.by_day("speculative")
 @pytest.mark.parametrize("strategy", some_by_day(WITHOUT_HEADS, ("beam_search", "speculative")))
 def test_every_strategy_writes_what_it_writes_on_torch(strategy):
     plain, found = (finished(asked(strategy, weights=weights)) for weights in ({}, ON))
@@ -163,6 +164,7 @@ def test_a_killed_conversion_leaves_nothing(tiny, home, monkeypatch):
     assert {path.name for path in home.glob("*")} == before
 
 
+@pytest.mark.nightly
 def test_graphs_that_nothing_asks_for_any_more_are_removed(tiny, tmp_path, monkeypatch):
     settings = dataclasses.replace(catalogue.SETTINGS, models=str(tmp_path / "home"))
     monkeypatch.setattr(catalogue, "SETTINGS", settings)

@@ -40,6 +40,7 @@ def off(name):
 
 
 # This makes many runs.
+@pytest.mark.by_day("watermark")
 @pytest.mark.parametrize(
     "name",
     some_by_day((n for n in NEXT_TOKEN if DEPENDENT[n]), ("sampling", "speculative", "watermark")),

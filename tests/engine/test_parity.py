@@ -59,6 +59,7 @@ def theirs(loaded, ids=PROMPT, seed=0, **params):
     return native(loaded, ids, seed, **params)
 
 
+@pytest.mark.by_day("gpt2-sequence_bias", "gpt2-decay", "qwen2-no_repeat_ngram_size")
 @pytest.mark.parametrize(("name", "processor"), cross(MODELS, [*PROCESSORS]))
 def test_greedy_and_sampling_with_each_processor(name, processor):
     loaded, params = golden_model(name), {"max_new_tokens": 12, **PROCESSORS[processor]}
@@ -124,6 +125,7 @@ def test_prefix_allowed_tokens_callable_and_list():
 RECORDED = golden_cases("greedy", "greedyrep", "sample", "samplemin")
 
 
+@pytest.mark.by_day("greedyrep-t5-1", "samplemin-t5-1", "greedyrep-t5-2")
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["id"])
 def test_recorded_outputs_of_an_older_release(case):
     """The loop itself under generate(): batches and left padding included."""

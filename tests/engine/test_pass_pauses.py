@@ -112,6 +112,7 @@ def watched(model):
         hook.remove()
 
 
+@pytest.mark.by_day("function", "scores")
 @pytest.mark.parametrize("name", WORK)
 def test_work_gives_way_inside_a_pass_and_stays_what_it_is(name):
     model = LoadedModel(fresh_model("llama"))

@@ -83,6 +83,7 @@ def kept_to(ids, allowed):
     return any(list(entry[: len(body)]) == body for entry in allowed)
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("form", ["list", "callable"])
 @pytest.mark.parametrize("name", BY_LOOP)
 @pytest.mark.parametrize("tries", TRIES)
@@ -107,6 +108,7 @@ def test_the_output_keeps_to_what_is_allowed(name, form, tries):
             assert rows == native(golden_model("llama"), PROMPT, seed=seed, **plain), seed
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("form", ["list", "callable"])
 @pytest.mark.parametrize("name", DRAFTING)
 @pytest.mark.parametrize("tries", TRIES)

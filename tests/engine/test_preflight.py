@@ -211,6 +211,7 @@ def test_the_command_line_tells_it_in_lines_or_as_json(capsys):
     clean(capsys.readouterr().err.strip(), most=400)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("fields", "languages", "tasks", "timestamps"),
     [

@@ -33,6 +33,7 @@ def test_the_shared_opening_is_continued_in_many_ways():
     assert len(texts) >= 7
 
 
+@pytest.mark.nightly
 def test_greedy_search_is_stuck_until_the_loop_is_forbidden():
     stuck, free = preset("greedy", "Stuck in a loop"), preset("greedy", "The loop forbidden")
     assert stuck.metrics["rep_3"] > 0.8
@@ -47,6 +48,7 @@ def test_greedy_search_is_stuck_until_the_loop_is_forbidden():
     assert set(removed) == {"NoRepeatNGram"}
 
 
+@pytest.mark.nightly
 def test_temperature_and_nucleus_change_what_can_be_drawn():
     cool, hot = preset("sampling", "Cool and careful"), preset("sampling", "Hot and wild")
     assert 1.5 < cool.metrics["perplexity"] < hot.metrics["perplexity"] / 20
@@ -55,6 +57,7 @@ def test_temperature_and_nucleus_change_what_can_be_drawn():
     assert max(kept) > 20
 
 
+@pytest.mark.nightly
 def test_the_loop_is_discouraged_and_short_repeats_stay():
     looping, discouraged = (
         preset("greedy", "Stuck in a loop"),
@@ -72,6 +75,7 @@ def test_without_the_obvious_the_likeliest_tokens_are_removed_in_some_steps():
     assert 5 < sum(removed) < len(removed) / 2
 
 
+@pytest.mark.nightly
 def test_a_hot_text_is_steered_to_its_surprise():
     hot, steered = preset("sampling", "Hot and wild"), preset("sampling", "Hot, but steered")
     assert hot.metrics["perplexity"] > 100
@@ -146,6 +150,7 @@ def judged(name: str) -> Detection:
     return detect_trace(preset("watermark", name))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["Green lists", "SynthID", *mark_nightly(["Selfhash"])])
 def test_the_mark_is_found_within_a_few_dozen_tokens(name):
     found = judged(name)
@@ -155,11 +160,13 @@ def test_the_mark_is_found_within_a_few_dozen_tokens(name):
     assert below[-1] < 36
 
 
+@pytest.mark.by_day("Known by heart")
 @pytest.mark.parametrize("name", ["Too faint", "Known by heart"])
 def test_a_faint_mark_and_one_that_cannot_act_are_not_found(name):
     assert judged(name).verdict.z_score < 2
 
 
+@pytest.mark.nightly
 def test_a_story_known_by_heart_is_the_same_with_and_without_the_mark():
     marked = preset("watermark", "Known by heart")
     assert marked.metrics["perplexity"] < 1.1

@@ -119,6 +119,7 @@ def one_waits():
     return keeper._waiting is not None
 
 
+@pytest.mark.nightly
 def test_cold_and_warm_write_the_same_in_two_processes(tmp_path, monkeypatch):
     folder = Source.parse("storyteller").folder()
     method = read_method(write_method(tmp_path / "m", PLAIN))
@@ -320,6 +321,7 @@ print(json.dumps([waiting._process.pid, str(waiting._own)]))
 """
 
 
+@pytest.mark.nightly
 def test_it_ends_with_the_interpreter(model, tmp_path):
     place = tmp_path / "temporary"
     place.mkdir()

@@ -36,6 +36,7 @@ def check(strategy, prompt, new, seed):
     assert [list(output.token_ids) for output in trace.outputs] == wanted
 
 
+@pytest.mark.by_day("sampling")
 @pytest.mark.parametrize("strategy", some_by_day(WITHOUT_HEADS, ("sampling", "speculative")))
 def test_a_strategy_gives_the_tokens_of_transformers(strategy):
     check(strategy, CHAT, NEW, SEED)

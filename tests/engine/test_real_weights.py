@@ -59,6 +59,7 @@ def run(way, strategy, prompt):
     return finished(request), held
 
 
+@pytest.mark.by_day("bfloat16-beam_search-plain")
 @pytest.mark.parametrize(("way", "strategy", "prompt"), [*_cells()])
 def test_a_strategy_gives_the_tokens_of_generate(way, strategy, prompt):
     trace, held = run(way, strategy, prompt)

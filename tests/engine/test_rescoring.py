@@ -30,6 +30,7 @@ CASES = [
 ]
 
 
+@pytest.mark.by_day(4)
 @pytest.mark.parametrize("model", ["llama", "gpt2"])
 @pytest.mark.parametrize(("strategy", "params"), CASES, ids=str)
 def test_the_prediction_is_what_a_second_search_does(strategy, params, model):

@@ -191,6 +191,7 @@ def test_two_processes_that_ask_at_once_fetch_it_once(hub, most):
     assert not part_of(hub).exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found in /proc")
 def test_a_killed_server_ends_its_download_and_the_next_one_continues(hub, most):
     hub.waits[WEIGHTS] = most
@@ -224,6 +225,7 @@ def test_whole_files_of_a_broken_download_are_not_fetched_again(hub, most):
     assert hub.begun[-1][1] > 0
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", [WEIGHTS, "config.json", "tokenizer.json"])
 def test_a_file_of_another_hash_is_refused_and_removed(hub, name):
     hub.changed = {name}

@@ -107,6 +107,7 @@ def test_a_model_that_is_given_loaded_stays_as_it_is():
     assert "the model is given as it was loaded" in str(failed(request))
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("weights", WAYS, ids=str)
 def test_a_run_is_recorded_read_and_made_again_alike(weights):
     trace = reread(asked(weights))
@@ -245,6 +246,7 @@ def test_what_is_offered_is_what_is_allowed(monkeypatch, words, public, device):
             assert {str(value) for value in found} == allowed
 
 
+@pytest.mark.nightly
 def test_the_command_line(capsys, tmp_path):
     file, forked = tmp_path / "run.json", tmp_path / "fork.json"
     common = ["--prompt", "Once upon a time", "--max-new-tokens", "3"]

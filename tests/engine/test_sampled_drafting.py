@@ -106,12 +106,14 @@ def test_many_drawn_texts_have_the_targets_distribution(drafter, settings):
     assert p_of(drafter, settings, MANY) > 0.001
 
 
+@pytest.mark.by_day("speculative", "early_exit")
 @pytest.mark.parametrize("drafter", ["speculative", "universal_assisted", "early_exit", "mtp"])
 def test_a_residual_that_is_left_out_is_caught_by_the_few(drafter, monkeypatch):
     monkeypatch.setattr(assisted, "residual_distribution", lambda p, q: p)
     assert p_of(drafter, "plain", FEW) < 1e-6
 
 
+@pytest.mark.nightly
 def test_drafts_that_are_always_believed_are_caught_by_the_few(monkeypatch):
     right = assisted.draw_tokens
 
@@ -125,6 +127,7 @@ def test_drafts_that_are_always_believed_are_caught_by_the_few(monkeypatch):
     assert p_of("prompt_lookup", "plain", FEW) < 1e-6
 
 
+@pytest.mark.nightly
 def test_a_guess_that_is_always_followed_is_caught_by_the_few(monkeypatch):
     monkeypatch.setattr(tree_loop, "draw_tokens", lambda scores, generator: (scores.argmax(-1), {}))
     assert p_of("draft_tree", "plain", FEW) < 1e-6

@@ -39,6 +39,7 @@ def written():
     )
 
 
+@pytest.mark.by_day("bfloat16", "float16")
 @pytest.mark.parametrize("held", ["bfloat16", "float16", "8bit", "4bit"])
 def test_every_figure_is_that_of_plain_passes(written, held):
     own = load("storyteller")
@@ -65,6 +66,7 @@ def test_every_figure_is_that_of_plain_passes(written, held):
     assert found.other.bytes < found.own.bytes
 
 
+@pytest.mark.nightly
 def test_the_greedy_texts_are_those_of_generate_and_part_where_they_do(written):
     own, other = load("storyteller"), load("storyteller", quantization="4bit")
     found = compare_models(written, own, other)

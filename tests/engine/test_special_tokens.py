@@ -143,6 +143,7 @@ def run_ids(trace, other):
     return _retokenize(trace, other, load("storyteller"))[0]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("reading", "form"), [("parse", "generate"), *mark_nightly([("text", "pipeline")])]
 )

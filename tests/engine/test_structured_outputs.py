@@ -28,6 +28,7 @@ SLOW = pytest.mark.nightly
 EVERY = [pytest.param(name, marks=SLOW if name == "custom" else ()) for name in NEXT_TOKEN]
 
 
+@pytest.mark.by_day("sampling", "prompt_lookup", "mtp")
 @pytest.mark.parametrize("strategy", EVERY)
 def test_every_strategy_writes_a_text_that_matches(strategy):
     [first, *_] = finished(ask(strategy, BALL)).outputs
@@ -35,6 +36,7 @@ def test_every_strategy_writes_a_text_that_matches(strategy):
     assert matches(BALL, first.text)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("spec", [CHOICE, COUNT, {"json": TOY}], ids=["choice", "lark", "json"])
 def test_every_kind_of_grammar_is_kept_by_draws(spec):
     for seed in range(6):
@@ -44,6 +46,7 @@ def test_every_kind_of_grammar_is_kept_by_draws(spec):
             assert matches(spec, output.text), output.text
 
 
+@pytest.mark.nightly
 def test_the_mask_of_a_choice_is_that_of_an_enumeration():
     loaded = load("storyteller")
     texts = [text.encode() for text in CHOICE["choice"]]
@@ -143,6 +146,7 @@ def test_a_prompt_that_ends_in_a_space_is_warned_of():
     assert not any("ends in a space" in note for note in notes("She had a", "[a-z]+"))
 
 
+@pytest.mark.nightly
 def test_a_branch_continues_with_the_text_that_it_continues():
     trace = finished(ask("greedy", CHOICE))
     [red] = load("storyteller").pieces.by_text[" red"]

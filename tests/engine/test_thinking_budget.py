@@ -47,6 +47,7 @@ def ask(strategy="greedy", seed=1, prompt=PROMPT, model="storyteller", **params)
     return DecodeRequest(strategy, model, prompt=prompt, params=own, seed=seed, **extra)
 
 
+@pytest.mark.by_day("speculative", "prompt_lookup", "early_exit")
 @pytest.mark.parametrize("strategy", EVERY)
 def test_every_strategy_closes_the_section_at_its_budget(strategy):
     trace = finished(ask(strategy, **BUDGET))
@@ -239,6 +240,7 @@ def test_a_branch_keeps_the_budget_of_the_whole_section():
     assert verify_export(branch).equal
 
 
+@pytest.mark.nightly
 def test_many_draws_are_single_runs():
     [batch] = draw_many(ask("sampling", seed=3, **BUDGET), 3)
     for draw in batch.draws:

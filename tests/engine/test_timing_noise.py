@@ -73,6 +73,7 @@ def test_the_first_token_is_timed_from_where_decoding_began():
         assert timing.first_token_s == steps[0].elapsed_s <= timing.total_s
 
 
+@pytest.mark.nightly
 def test_no_recorded_run_has_its_first_token_after_its_last():
     for entry in gallery.list_entries():
         trace = gallery.open_entry(entry.file)

@@ -37,6 +37,7 @@ def decided(logits, chain, noise):
     return int(race.argmax(-1)), stages
 
 
+@pytest.mark.by_day("plain", "TemperatureLogitsWarper", "TopPLogitsWarper")
 @pytest.mark.parametrize(
     "chain", CHAINS, ids=lambda c: "-".join(type(p).__name__ for p in c) or "plain"
 )

@@ -38,6 +38,7 @@ def data(recorded):
     return copy.deepcopy(json.loads(json_io.dumps(recorded["sampling"])))
 
 
+@pytest.mark.nightly
 def test_both_forms_say_the_same(recorded):
     assert set(recorded) == set(STRATEGIES)
     for trace in recorded.values():
@@ -101,6 +102,7 @@ def test_bad_columns_are_refused_with_their_place(data, change, said):
     assert said in clean(str(caught.value))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["dola", *mark_nightly(n for n in OURS if n != "dola")])
 def test_two_hundred_steps_are_small(name, tmp_path):
     params = {"max_new_tokens": 200, "min_new_tokens": 200}

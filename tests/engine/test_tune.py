@@ -70,6 +70,7 @@ def test_the_files_say_what_the_table_says(table):
     assert text.count("\n| ") == 1 + len(table.plan.settings)
 
 
+@pytest.mark.nightly
 def test_a_stopped_table_continues_from_what_is_done(tmp_path):
     plan, stop = read_plan(PLAN), threading.Event()
     folder = TableFolder(tmp_path, plan)

@@ -44,6 +44,7 @@ def run(plan: TunePlan) -> Table:
     return table
 
 
+@pytest.mark.nightly
 def test_greedy_search_there_and_here_has_the_same_measures() -> None:
     llama = llama_of(load("storyteller"))
     with llama.serve() as server:
@@ -64,6 +65,7 @@ def test_greedy_search_there_and_here_has_the_same_measures() -> None:
     assert all(result.is_judged for result in served.results.values())
 
 
+@pytest.mark.nightly
 def test_without_a_judge_there_is_no_perplexity() -> None:
     with llama_of(load("storyteller")).serve() as server:
         table = run(there(server, judge=None))
@@ -139,6 +141,7 @@ def test_ids_that_only_number_the_texts_of_one_answer_count_in_no_variety() -> N
     assert numbered
 
 
+@pytest.mark.nightly
 def test_a_setting_may_draw_here_from_what_the_server_reports() -> None:
     own = {"strategy": "sampling", "params": {"sampler": "own", "max_new_tokens": 5, "top_k": 8}}
     llama = llama_of(load("storyteller"))

@@ -75,6 +75,7 @@ def changes(order):
     return sum(one != other for one, other in itertools.pairwise(threads))
 
 
+@pytest.mark.by_day("sampling", "speculative")
 @pytest.mark.parametrize("name", BY_LOOP)
 def test_each_run_is_what_it_is_alone(name):
     long = make(name, max_new_tokens=16)
@@ -223,6 +224,7 @@ class FakeClock:
         monkeypatch.setattr(time, "perf_counter", lambda: real() + self.skipped)
 
 
+@pytest.mark.nightly
 def test_a_method_in_another_process_waits_and_its_clock_too():
     long = DecodeRequest(
         "custom",

@@ -38,6 +38,7 @@ def trace_of(name):
     return gallery.open_entry(gallery.find_entry(name).file)
 
 
+@pytest.mark.by_day("greedy-1", "diverse_beam_search-1", "watermark-1", "prompt_lookup-1")
 @pytest.mark.parametrize("name", RUNS)
 def test_a_candidate_that_is_typed_has_what_the_step_recorded_of_it(name):
     trace = trace_of(name)

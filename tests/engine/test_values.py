@@ -41,6 +41,7 @@ def test_values_are_found_however_deep_they_are():
     assert list(iter_values(None, TOKEN_ID)) == []
 
 
+@pytest.mark.by_day("greedy", "sampling", "watermark")
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_token_that_a_step_names_has_a_piece(name):
     trace = recorded(name)

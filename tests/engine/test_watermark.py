@@ -38,6 +38,7 @@ def theirs(params):
 ALL = [*GREEN, *({"scheme": "synthid", **p} for p in SYNTHID)]
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(("params", "do_sample"), cross(ALL, [True, False]), ids=str)
 def test_tokens_are_those_of_generate(params, do_sample):
     trace = finish({**params, "do_sample": do_sample})
@@ -52,6 +53,7 @@ def test_tokens_are_those_of_generate(params, do_sample):
     assert [list(o.token_ids) for o in trace.outputs] == expected
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("params", [{}, GREEN[4], {"scheme": "synthid"}], ids=str)
 @pytest.mark.parametrize("model", ["t5", "gpt2"])
 def test_batches_processors_and_other_architectures(params, model):
@@ -104,6 +106,7 @@ def test_the_live_marks_sum_to_the_detectors_count(params, ignore, model):
     assert verdict.z_score == pytest.approx(theirs_says.z_score[0], abs=1e-12)
 
 
+@pytest.mark.by_day("False")
 @pytest.mark.parametrize("ignore", [False, True])
 def test_masks_sum_to_the_detectors_count_on_200_random_texts(ignore):
     rng, model = random.Random(5), golden_model("llama").model.config

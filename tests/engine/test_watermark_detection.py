@@ -96,6 +96,7 @@ def test_a_pasted_text_gets_the_verdict_of_its_trace(capsys, marked):
         assert verdict["p_value"] == pytest.approx(from_trace.p_value)
 
 
+@pytest.mark.nightly
 def test_controls_find_nothing(capsys, file, tmp_path):
     assert not answer(capsys, "--trace", file, "--set", "hashing_key=7")["prediction"]
     assert not answer(capsys, "--trace", file, "--set", "z_threshold=20")["prediction"]
@@ -104,6 +105,7 @@ def test_controls_find_nothing(capsys, file, tmp_path):
     assert not answer(capsys, "--trace", str(plain))["prediction"]
 
 
+@pytest.mark.nightly
 def test_synthid_says_mean_and_weighted_mean(capsys, tmp_path):
     path = tmp_path / "synthid.json.gz"
     json_io.save(finish(scheme="synthid", top_k=0), path)

@@ -77,6 +77,7 @@ def _verdicts_on_repetitive_texts(**mark):
             yield detect_ids(text, config, 997).verdict
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "mark",
     [{}, *mark_nightly([{"seeding_scheme": "selfhash", "context_width": 4}])],
@@ -90,6 +91,7 @@ def test_p_values_of_unmarked_text_are_not_too_small_though_it_repeats_itself(ma
     assert sum(values) / len(values) > 0.45
 
 
+@pytest.mark.nightly
 def test_a_z_that_only_repeats_lift_above_the_threshold_is_doubtful():
     verdicts = list(_verdicts_on_repetitive_texts())
     doubtful = [v for v in verdicts if v.doubtful]

@@ -85,6 +85,7 @@ def held(strategy, folders, weights, **more):
     )
 
 
+@pytest.mark.by_day("bfloat16-mtp", "auto-speculative", "all-on-disk-early_exit")
 @pytest.mark.parametrize(("way", "strategy"), cross([*WAYS], OURS))
 def test_equal_to_generate_on_the_same_model(folders, way, strategy):
     request = held(strategy, folders, WAYS[way])
@@ -109,6 +110,7 @@ def weights_of(values):
     return WeightsParams(**{**values, "max_memory": pairs})
 
 
+@pytest.mark.by_day("sampling", "beam_search", "mtp")
 @pytest.mark.parametrize("strategy", OURS)
 def test_layers_on_disk_change_no_number(folders, strategy):
     """Layers left early, layers read apart and draft models are the same ones, wherever they wait."""

@@ -9,6 +9,26 @@ from typing import Any
 import pytest
 
 
+def cases_by_day(cases: Sequence[str], chosen: Sequence[int | str]) -> set[str]:
+    """Return the cases of a test that its mark ``by_day`` leaves to the day.
+
+    Args:
+        cases: ids of its cases, in their order.
+        chosen: what the mark holds: a number of cases, taken at equal distances, or the ids of some.
+
+    Raises:
+        ValueError: there is no such case.
+    """
+    if [*map(type, chosen)] != [int]:
+        missing = {*chosen}.difference(cases)
+        if missing:
+            raise ValueError(f"there are no cases {sorted(map(str, missing))}")
+        return {case for case in cases if case in chosen}
+    number = min(int(chosen[0]), len(cases))
+    last = max(number - 1, 1)
+    return {cases[at * (len(cases) - 1) // last] for at in range(number)}
+
+
 def mark_nightly(parameters: Iterable[Any]) -> list[Any]:
     """Return parameters of a test, marked ``nightly``; a tuple has a value for each of its names."""
     values = (one if isinstance(one, tuple) else (one,) for one in parameters)

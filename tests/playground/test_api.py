@@ -82,6 +82,7 @@ def rows(table):
     return pytest.mark.parametrize("number", range(len(table)), ids=lambda n: label(table[n]))
 
 
+@pytest.mark.by_day(3)
 @rows(STRATEGY_ROWS)
 def test_parameters_of_one_strategy(refusals, number):
     _, _, name, _, allowed = STRATEGY_ROWS[number]
@@ -90,6 +91,7 @@ def test_parameters_of_one_strategy(refusals, number):
     assert allowed in text
 
 
+@pytest.mark.by_day(3)
 @rows(PARAMS)
 def test_parameters(refusals, number):
     name, _, allowed = PARAMS[number]
@@ -269,6 +271,7 @@ def test_the_pages_own_event_with_a_file_is_refused(server, events):
     server.works()
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("asked", [None, [], [1], "x", 5, {}], ids=label)
 @pytest.mark.parametrize("name", ["greedy", "draws", "watermark_bench"])
 def test_the_pages_own_events_with_what_is_no_form(server, events, name, asked):

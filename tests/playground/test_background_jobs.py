@@ -16,6 +16,7 @@ from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.server import free_port, process
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "end",
     [

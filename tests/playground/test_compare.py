@@ -50,6 +50,7 @@ def outcomes(name):
     ]
 
 
+@pytest.mark.nightly
 def test_the_hotter_the_sooner_the_texts_part_and_the_less_likely_they_are():
     traces = outcomes("Greedy and three temperatures")
     greedy, *sampled = traces
@@ -60,6 +61,7 @@ def test_the_hotter_the_sooner_the_texts_part_and_the_less_likely_they_are():
     assert likely == sorted(likely)
 
 
+@pytest.mark.nightly
 def test_the_other_presets_show_what_they_say():
     model = load("storyteller")
     beams, greedy = (

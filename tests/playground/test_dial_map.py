@@ -112,6 +112,7 @@ def test_what_has_no_map_is_refused(run):
     assert "one sequence" in ask(run="two")["refused"]
 
 
+@pytest.mark.nightly
 def test_every_sampled_recording_on_the_embedded_model_has_its_maps():
     names = {entry.name for entry, _ in gallery.mapped_runs() if entry.model is None}
     assert {"sampling-1", "sampling-2", "sampling-3"} <= names

@@ -209,6 +209,7 @@ def run_shown_snippet(told, language, folder):
     return found
 
 
+@pytest.mark.by_day("greedy-javascript")
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize(
     "strategy",

@@ -76,6 +76,7 @@ def test_what_is_seen_before_a_bet_has_no_part_of_the_answer():
             assert told["reveal"]
 
 
+@pytest.mark.nightly
 def test_the_right_answer_is_shown_in_the_words_that_were_offered():
     texts = json.loads((ROOT / "assets" / "text" / "de" / "page.json").read_text("utf-8"))
     offered = {"en": ("True", "False"), "de": (texts["True"], texts["False"])}

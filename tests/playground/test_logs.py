@@ -80,6 +80,7 @@ def ask_for_all(url):
     return text
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "form", [logs.TEXT, *mark_nightly([f for f in logs.FORMATS if f != logs.TEXT])]
 )

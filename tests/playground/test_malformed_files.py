@@ -129,6 +129,7 @@ def places(value, path=()):
             yield from places(inner, (*path, key))
 
 
+@pytest.mark.by_day("sampling", "speculative", "diverse_beam_search")
 @pytest.mark.parametrize("strategy", [*{row[0]: None for row in ALL}, "diverse_beam_search"])
 def test_a_trace_with_any_one_value_changed_is_refused_or_drawn(strategy):
     """One value of each kind of place becomes junk: a sentence, or every visual still draws."""

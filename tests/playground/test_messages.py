@@ -73,6 +73,7 @@ def test_a_run_on_a_server_sends_only_messages_of_the_schema():
     assert all({"served", "candidates", "formula", "sentence"} <= {*shown} for shown in steps)
 
 
+@pytest.mark.by_day("greedy", "sampling", "prompt_lookup")
 @pytest.mark.parametrize("name", list(STRATEGIES))
 def test_a_run_sends_only_messages_of_the_schema(name):
     messages = sent(make(name))

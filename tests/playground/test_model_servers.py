@@ -125,6 +125,7 @@ def repeat_key(server: FakeServer, path: str, status: int = 200) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_a_key_leaves_the_server_for_its_address_only(tmp_path: Path) -> None:
     journal, log = tmp_path / "journal.db", tmp_path / "log.txt"
     with Llama().serve() as server, Llama().serve() as other:

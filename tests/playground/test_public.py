@@ -65,6 +65,7 @@ def ask(client, number, asked, session):
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.nightly
 def test_gradio_keeps_a_bounded_number_of_visits(open_server):
     client, demo = open_server
     for number in range(SETTINGS.max_sessions + 20):
@@ -93,6 +94,7 @@ def test_what_controls_or_reads_is_answered_while_the_line_is_full(client, held,
     monkeypatch.setattr(registry, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.0))
 
 
+@pytest.mark.by_day("never fetched")
 @pytest.mark.parametrize("listened", [False, True], ids=["never fetched", "dropped"])
 def test_a_call_that_nobody_waits_for_ends(client, held, monkeypatch, listened):
     short = dataclasses.replace(SETTINGS, unheard_s=PATIENCE_S if listened else 0.2)
@@ -261,6 +263,7 @@ def test_a_connection_that_never_asks_is_closed(client, monkeypatch, sent):
     assert client.get("/here").status_code == 204
 
 
+@pytest.mark.nightly
 def test_a_server_under_traffic_does_not_give_itself_up(monkeypatch):
     monkeypatch.setattr(networking, "url_ok", lambda url: False)
     with served() as (url, _):

@@ -57,6 +57,7 @@ def sentence_of(action, trace):
     return clean(answer["error"])
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("number", range(len(CHANGES)))
 def test_a_malformed_trace_is_refused_before_anything_is_drawn(closed, data, number):
     change, said = CHANGES[number]
@@ -192,6 +193,7 @@ def test_a_link_of_what_was_pressed_reads_a_form_and_runs_it_again():
     assert opened["form"] == form
 
 
+@pytest.mark.by_day("early_exit", "mtp", "masked_diffusion")
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_link_to_a_recorded_request_opens_the_recorded_run(name):
     preset = STRATEGIES[name].presets[0]

@@ -85,6 +85,7 @@ def broken(owner, name, change):
     return patch.object(owner, name, functools.partialmethod(change, getattr(owner, name)))
 
 
+@pytest.mark.nightly
 def test_no_step_is_lost_on_a_line_that_is_cut(here, ended):
     result = judged(load.PART, load.counted(here, 2, 3, ended))
     assert result["held"], result
@@ -146,6 +147,7 @@ def another_seed(run, init, request, *args, **kwargs):
     return init(run, dataclasses.replace(request, seed=5), *args, **kwargs)
 
 
+@pytest.mark.nightly
 def test_a_run_that_differs_next_to_others_is_noticed():
     assert judged(company.PART, company.measure(4, 0))["held"]
     with broken(company.Alone, "of", lambda alone, of, request: ((1,),)):
@@ -217,6 +219,7 @@ def test_a_server_that_does_not_end_as_it_should_is_noticed():
         assert "other_status" in judged(ends.PART, ends.measure(1, 0))["missed"]
 
 
+@pytest.mark.nightly
 def test_a_server_ends_although_its_streams_do_not():
     code = (
         "import threading\nfrom gradio import Blocks\n"
@@ -239,10 +242,12 @@ def test_memory_that_grows_is_noticed():
     assert set(result["missed"]) == {"visits_grown_percent", "runs_grown_percent"}
 
 
-def test_nonsense_is_answered(here):
-    result = judged(fuzz.PART, fuzz.answered(here, fuzz.requests(60, 0)))
+@pytest.mark.by_day("12")
+@pytest.mark.parametrize("number", [12, 60])
+def test_nonsense_is_answered(here, number):
+    result = judged(fuzz.PART, fuzz.answered(here, fuzz.requests(number, 0)))
     assert result["held"], result
-    assert result["n"] == 60
+    assert result["n"] == number
     assert min(result["figures"][kind] for kind in (answers.RESULT, answers.SENTENCE)) > 0
 
     def fail(request):

@@ -22,6 +22,7 @@ MANY_BYTES = (
 )
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("path", "body", "refusal"),
     [

@@ -117,6 +117,7 @@ def test_a_room_is_entered_bet_in_and_taught_through_every_process(make):
     assert opened.ended
 
 
+@pytest.mark.nightly
 def test_bets_of_several_processes_all_count(make, address, lesson):
     rooms = make("one")
     opened, _ = rooms.open("kinds", "en", 1, HERE)

@@ -95,6 +95,7 @@ app.launch("127.0.0.1", 0)
 """
 
 
+@pytest.mark.nightly
 def test_the_end_of_the_server_ends_the_process_that_waits_for_a_method(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-c", WAITS, STAND_IN, plain_model(tmp_path / "model")],
@@ -111,6 +112,7 @@ def test_the_end_of_the_server_ends_the_process_that_waits_for_a_method(tmp_path
     assert not list(tmp_path.glob("*method-*"))
 
 
+@pytest.mark.nightly
 def test_the_end_of_the_server_ends_those_who_wait(tmp_path):
     """Leaving the block is SIGTERM, after which the server has to end by itself."""
     long = {"do_sample": True, "distribution_runs": 2000, "max_new_tokens": 8}

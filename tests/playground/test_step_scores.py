@@ -98,6 +98,7 @@ def test_the_arrays_are_those_that_decided_the_step(run):
         assert set(answer["removed"].values()) <= {"NoRepeatNGram", "TopNSigma"}
 
 
+@pytest.mark.by_day("penalties")
 def test_a_step_is_decided_as_the_server_decides_it(run):
     steps, source = (2, 9), random.Random(4)
     settings = [{}, *(random_sampling(source) for _ in range(SETTINGS))]
@@ -123,6 +124,7 @@ def test_a_step_is_decided_as_the_server_decides_it(run):
     assert known > 0.9 * len(steps) * len(settings), "the page leaves too much to the server"
 
 
+@pytest.mark.nightly
 def test_the_first_word_that_changes_is_that_of_a_real_run():
     def request(other):
         values = {"max_new_tokens": 14, **OWN, **other}

@@ -57,6 +57,7 @@ class BothLines:
         self.simulated.leave(stand)
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_both_lines_serve_in_one_order(seed):
     chance, lines = random.Random(seed), BothLines()

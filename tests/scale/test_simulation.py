@@ -42,6 +42,7 @@ def holds(kind, crowd, hall, expected, of="waits"):
     assert abs(middle - expected) <= error, (middle, error, expected)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("kind", "load"),
     [(EXPONENTIAL, 0.5), *mark_nightly([(EXPONENTIAL, 0.7), (CONSTANT, 0.5), (CONSTANT, 0.7)])],
@@ -51,6 +52,7 @@ def test_one_server_waits_as_pollaczek_and_khinchine_say(kind, load):
     holds(kind, poisson(load), Hall(), (1 + spread) / 2 * load / (1 - load))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("servers", "load"), [(2, 0.7), *mark_nightly([(5, 0.8)])])
 def test_servers_of_one_line_wait_as_erlang_says(servers, load):
     offered = servers * load
@@ -71,6 +73,7 @@ def test_the_better_of_two_lines_is_as_good_as_mitzenmacher_says():
     assert statistics.fmean(times) == pytest.approx(time_there, rel=0.06)
 
 
+@pytest.mark.nightly
 def test_a_batch_that_gains_nothing_is_processor_sharing():
     shared = dataclasses.replace(EXPONENTIAL, shares=True)
     hall = Hall(batch=10_000, pass_cost=(1.0, 2.0))

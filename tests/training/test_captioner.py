@@ -64,6 +64,7 @@ def test_a_resumed_run_is_the_same_run(words):
     assert second.seen == 15
 
 
+@pytest.mark.nightly
 def test_training_learns(words):
     made = trainer(words)
     fixed = train_captioner.batch(range(3), words)

@@ -125,6 +125,7 @@ def test_hidden_tokens_weigh_as_much_as_all_tokens():
     assert float(weights.mean()) == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("steps", [1, 4, 12])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_every_place_is_written_once_and_the_prompt_stays(steps, temperature):

@@ -72,6 +72,7 @@ def test_a_resumed_run_is_the_same_run(clips):
     assert steps(second, 2) == losses[3:]
 
 
+@pytest.mark.nightly
 def test_training_learns(clips):
     made, batch = trainer(clips), clips.batch([0, 1, 2])
     losses = [made.train_step(0.0, batch) for _ in range(150)]
@@ -226,6 +227,7 @@ def test_beams_find_a_likelier_transcript_where_greedy_search_mishears(shipped):
     assert beams > greedy + 0.3
 
 
+@pytest.mark.by_day("speech-1-beam_search", "speech-1-prompt_lookup", "speech-5-prompt_lookup")
 @pytest.mark.parametrize("strategy", ["greedy", "beam_search", "prompt_lookup"])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_engine_writes_what_generate_writes(shipped, name, strategy):

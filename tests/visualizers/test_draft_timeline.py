@@ -132,6 +132,7 @@ def test_on_another_device_the_thread_may_wait(sampled):
     assert timed(elsewhere, processor_share=0.1)["speed_up"] == pytest.approx(3.0)
 
 
+@pytest.mark.nightly
 def test_no_recorded_run_claims_more_than_its_passes_gave():
     told = 0
     for entry in gallery.list_entries():

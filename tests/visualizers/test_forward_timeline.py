@@ -107,6 +107,7 @@ def test_steps_of_another_kind_have_nothing_here():
     assert shown(trace) == [None] * len(trace.steps)
 
 
+@pytest.mark.by_day("beside")
 @pytest.mark.parametrize("made", [rolled_back, beside])
 def test_passes_with_any_one_value_changed_are_refused_or_drawn(made):
     drawn = refused = 0

@@ -26,6 +26,7 @@ def given(html):
     return json.loads(text.split("</script>")[0])
 
 
+@pytest.mark.by_day("universal_assisted", "masked_diffusion", "custom")
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_run_is_in_the_page_with_what_its_pictures_show(name):
     trace = recorded(name)

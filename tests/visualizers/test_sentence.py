@@ -25,6 +25,7 @@ def chances(step):
     return {c.token_id: math.exp(c.processed_logprob) for c in step.candidates}
 
 
+@pytest.mark.by_day("greedy-4", "masked_diffusion-3", "greedy-smollm2-2")
 @pytest.mark.parametrize("name", RUNS)
 def test_every_step_names_the_word_that_it_chose(name):
     trace, found = sentences(name)
@@ -126,6 +127,7 @@ def test_marks_are_counted_over_the_whole_text():
     assert found[-1]["expected"] == round(len(scored) * scored[0].chance)
 
 
+@pytest.mark.by_day("beam_search-3", "beam_search-5", "diverse_beam_search-smollm2-1")
 @pytest.mark.parametrize("name", [name for name in RUNS if "beam" in name])
 def test_the_sentences_of_a_search_follow_the_text_that_won(name):
     trace, found = sentences(name)

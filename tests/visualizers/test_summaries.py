@@ -16,6 +16,7 @@ from visualizers import COMMON_VISUALS, VISUALS, start_summaries, strategy_visua
 FOLDED = frozenset(name for name, visual in VISUALS.items() if visual.fold is not None)
 
 
+@pytest.mark.by_day("greedy", "sampling", "beam_sampling")
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_step_comes_with_what_its_pictures_show(name):
     messages = [json.loads(text) for text in read_run(make(name))]
@@ -28,6 +29,7 @@ def test_every_step_comes_with_what_its_pictures_show(name):
     }
 
 
+@pytest.mark.by_day("greedy", "beam_search", "prompt_lookup")
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_recording_shows_what_the_run_showed(name):
     trace = recorded(name)

@@ -22,6 +22,7 @@ MARKS = [
 ]
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("mark", MARKS, ids=str)
 def test_hits_and_verdict_equal_the_detector(mark):
     params = {"max_new_tokens": 40, "top_k": 0, **mark}

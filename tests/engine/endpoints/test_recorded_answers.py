@@ -61,6 +61,7 @@ def entries_of(name):
                 yield value, [*top.values()]
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("name", list_completions())
 def test_every_recorded_completion_is_a_trace_that_passes_its_checks(name):
     trace = opened(name)

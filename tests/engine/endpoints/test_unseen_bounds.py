@@ -14,6 +14,7 @@ from tests.helpers.runs import finished
 from tests.helpers.strategies import make
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("first", range(0, 100, 25))
 def test_the_true_values_lie_inside_the_bounds_at_every_step_of_a_hundred_runs(first):
     checked = 0

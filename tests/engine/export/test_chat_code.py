@@ -93,6 +93,7 @@ def test_the_code_prints_the_recorded_tokens(runs, printed, name):
     check_printed(trace, printed[name, SCRIPT])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name",
     [

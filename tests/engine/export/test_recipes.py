@@ -36,6 +36,7 @@ def made(tmp_path_factory):
     return found
 
 
+@pytest.mark.by_day("diverse_beam_search", "beam_search")
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_gives_the_tokens_and_the_record_of_its_tab(made, name):
     trace, folder, asked = made[name]
