@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -15,6 +16,16 @@ os.environ["PLAYGROUND_JOURNAL"] = ""
 # Exported code must end, however busy the machine is.
 os.environ["PLAYGROUND_MAX_CHECK_S"] = "600"
 os.environ["PLAYGROUND_METHODS"] = tempfile.mkdtemp(prefix="methods.")
+
+
+# Modules and collected tests stay to the end: whoever looks for garbage among them, time and again, loses minutes.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from here on, of what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -311,6 +311,7 @@ def tiny(tmp_path, monkeypatch):
     return tmp_path / "planted.md"
 
 
+@pytest.mark.nightly
 def test_defects_are_planted_in_several_copies_and_written_down(tiny, capsys):
     assert planting.main(["--workers", "2", "--write"]) == 1
     lines = capsys.readouterr().out.splitlines()

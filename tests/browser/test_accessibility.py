@@ -98,6 +98,7 @@ FIRST = {"Replay": ".dp-preset", "Taste": ".ts-pair", "Lessons": ".ls-card", "Tu
 """What a tab shows first, where that is no run."""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("names", [EVERYDAY, pytest.param(REST, marks=pytest.mark.nightly)])
 def test_every_tab_as_it_opens(open_page, names):
     page = open_page("/?__theme=light")

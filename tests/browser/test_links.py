@@ -84,6 +84,7 @@ def test_the_address_follows_tab_run_and_step(open_page, server):
     assert page.evaluate("window.asked") < 40
 
 
+@pytest.mark.nightly
 def test_a_link_opens_a_recorded_run_at_a_step_and_run_repeats_it(open_page):
     page = open_page("/?trace=sampling-2&step=7")
     stage = page.locator("#sampling-stage")

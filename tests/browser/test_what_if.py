@@ -74,6 +74,7 @@ def first_change(page):
     return int(found[1]), found[2], found[3]
 
 
+@pytest.mark.nightly
 def test_a_filter_joins_the_dial_and_the_run_writes_what_was_foretold(open_page):
     page = sampled(open_page)
     before, run = trace_of(page, "sampling"), run_id(page, "sampling")

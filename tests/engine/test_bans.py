@@ -79,6 +79,7 @@ def test_a_banned_name_is_not_written(banned):
         assert "Lily" not in text
 
 
+@pytest.mark.nightly
 def test_the_run_and_its_code_say_which_ids_are_banned():
     trace = run(bad_words_ids=[" Lily", [5, 6]], max_new_tokens=8)
     ids = trace.config["bad_words_ids"]

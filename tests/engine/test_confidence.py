@@ -62,7 +62,7 @@ def test_a_threshold_waits_for_six_judged_tokens_of_both_kinds():
     assert constant.value == 0.4
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [None, 0, 1, 2])
 def test_adaptive_rounds_and_tokens_are_those_of_transformers_with_scikit_learn(seed, monkeypatch):
     model, sampled = drafter("llama", 0.02), {"do_sample": seed is not None}

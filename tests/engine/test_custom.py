@@ -225,6 +225,7 @@ def test_a_function_that_fails_is_one_sentence():
     assert str(failed(asked(broken))) == f"broken, line {line}: KeyError: 'lost'."
 
 
+@pytest.mark.nightly
 def test_a_model_without_a_folder_is_handed_over():
     model = golden_model("llama")
     ids = [5, 9, 11, 4]

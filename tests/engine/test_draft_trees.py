@@ -91,6 +91,7 @@ def plain(request):
     )
 
 
+@pytest.mark.by_day(5)
 @pytest.mark.parametrize("name", KIND_NAMES)
 def test_a_tree_changes_no_text_or_is_refused(name):
     target, draft = zoo_model(name), zoo_draft(name)

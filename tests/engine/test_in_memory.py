@@ -83,6 +83,7 @@ def plain():
     return {strategy: outputs(LoadedModel(fresh_model("llama")), strategy) for strategy in CASES}
 
 
+@pytest.mark.by_day(12)
 @pytest.mark.parametrize("name", OWN)
 def test_nothing_is_inherited_and_nothing_modified(plain, name):
     model = fresh_model("llama")

@@ -46,7 +46,7 @@ def test_a_folder_gives_the_tokens_of_the_model_it_holds(name, folders):
     assert trace.prompt_ids == own.prompt_ids
 
 
-@pytest.mark.by_day("llava-contrastive_search")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "strategy"),
     [

@@ -66,6 +66,7 @@ def passes_of_text(**params):
     return sum(step.forward_passes for step in whole.steps)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("params", "what", "count"),
     [

@@ -202,6 +202,7 @@ def test_what_a_method_takes_back_is_seen(tmp_path, process):
     assert sum(s.detail.declared for s in steps) == 9
 
 
+@pytest.mark.nightly
 def test_the_text_is_that_of_the_row_that_a_method_continues_with(tmp_path, process):
     """Two branches in one batch, of which the second is taken; then a look aside before the last token."""
     source = """

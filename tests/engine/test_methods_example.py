@@ -89,6 +89,7 @@ def test_it_makes_the_tokens_that_transformers_makes_and_its_message_is_kept(
     assert direct["plain"]["rows"][0] != list(outcome.sequences[0])
 
 
+@pytest.mark.nightly
 def test_its_own_refusal_is_one_sentence_with_its_line(tmp_path, process):
     folder = write_method(tmp_path / "example", SOURCE)
     with pytest.raises(MethodError) as raised:

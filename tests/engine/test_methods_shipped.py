@@ -70,7 +70,7 @@ def test_what_the_methods_share_is_the_same_in_all():
     assert {name: len(found) for name, found in homes.items()} == dict.fromkeys(SHARED, 1)
 
 
-@pytest.mark.by_day("draft", "next_token", "top_n_sigma")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FOLDERS)
 def test_shut_in_it_does_what_it_does_outside(name, outcomes):
     direct, [prompt] = outcomes[name], RUNS[name]["prompts"]
@@ -91,6 +91,7 @@ def test_shut_in_it_does_what_it_does_outside(name, outcomes):
     assert direct["streamed"] == [*prompt, *direct["rows"][0], -1]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name in FOLDERS if name not in ONE_ROW])
 def test_a_row_of_a_batch_is_what_it_would_be_alone(name, outcomes):
     """Of prompts of two lengths, of which one text ends early, with a penalty that counts rows."""
@@ -103,6 +104,7 @@ def test_a_row_of_a_batch_is_what_it_would_be_alone(name, outcomes):
     )  # that is where the caller stops it
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name in FOLDERS if name not in ONE_ROW])
 def test_where_it_has_no_choice_it_is_greedy_search(name, outcomes):
     greedy = outcomes["no choice"]["rows"]
@@ -111,17 +113,20 @@ def test_where_it_has_no_choice_it_is_greedy_search(name, outcomes):
     ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ONE_ROW)
 def test_a_method_for_one_prompt_says_so(name, outcomes):
     error = outcomes[f"{name}: both"]["error"]
     assert error == "This method takes one prompt at a time, and 2 were given."
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sentence", REFUSED)
 def test_a_value_out_of_range_is_named(sentence, outcomes):
     assert sentence in outcomes[sentence]["error"]
 
 
+@pytest.mark.nightly
 def test_mirostat_keeps_nearer_to_its_target_than_plain_sampling(outcomes):
     surprise = {
         name: -scored(ids("two"), outcomes[f"{name}, long"]["rows"]) / math.log(2)
@@ -130,6 +135,7 @@ def test_mirostat_keeps_nearer_to_its_target_than_plain_sampling(outcomes):
     assert abs(surprise["mirostat"] - TAU) < 0.5 < abs(surprise["plain"] - TAU)
 
 
+@pytest.mark.nightly
 def test_what_top_n_sigma_keeps_is_the_same_at_any_temperature(outcomes):
     logits = logits_of(ids("two"))[-1]
     kept = set((logits >= logits.max() - logits.std()).nonzero().flatten().tolist())
@@ -143,6 +149,7 @@ def test_what_top_n_sigma_keeps_is_the_same_at_any_temperature(outcomes):
     assert 1 < len(kept) < 100
 
 
+@pytest.mark.nightly
 def test_looking_ahead_takes_the_branch_that_a_search_without_a_cache_takes(outcomes):
     text, new = ids("cat"), outcomes["continue_when_uncertain"]["rows"][0]
     logprobs = torch.log_softmax(logits_of([*text, *new])[len(text) - 1 : -1], -1)
@@ -167,6 +174,7 @@ def mean_ahead(text, first, depth):
     return sum(values) / len(values)
 
 
+@pytest.mark.nightly
 def test_looking_ahead_finds_likelier_texts_than_greedy_search(outcomes):
     mean = {
         name: [
@@ -178,12 +186,14 @@ def test_looking_ahead_finds_likelier_texts_than_greedy_search(outcomes):
     assert sum(mean["continue_when_uncertain"]) > sum(mean["greedy"])
 
 
+@pytest.mark.nightly
 def test_rollback_takes_back_the_circle_that_greedy_search_runs_in(outcomes):
     new, greedy = outcomes["rollback_when_stuck"]["rows"][0], outcomes["greedy, ran"]["rows"][0]
     assert most_common(greedy, 3) > 1 == most_common(new, 3)
     assert 1 <= len(unexpected("ran", new)) < NEW / 3
 
 
+@pytest.mark.nightly
 def test_the_template_that_goes_back_avoids_what_is_improbable(outcomes):
     new, greedy = outcomes["rollback"]["rows"][0], outcomes["greedy, two"]["rows"][0]
     assert outcomes["rollback, least 0"]["rows"][0] == greedy
@@ -210,6 +220,7 @@ def most_common(row, size):
     return max(Counter(tuple(row[i : i + size]) for i in range(len(row) - size + 1)).values())
 
 
+@pytest.mark.nightly
 def test_the_amateur_is_the_model_with_the_last_token_of_the_prompt(outcomes):
     new, prompt = outcomes["contrastive_decoding"]["rows"][0], ids("forest")
     expert = torch.log_softmax(logits_of([*prompt, *new])[len(prompt) - 1 : -1], -1)
@@ -221,6 +232,7 @@ def test_the_amateur_is_the_model_with_the_last_token_of_the_prompt(outcomes):
     assert outcomes["contrastive_decoding, four"]["rows"] == outcomes["greedy, four"]["rows"]
 
 
+@pytest.mark.nightly
 def test_the_least_risk_is_that_of_the_draw_most_like_the_others(outcomes):
     drawn = [row[: len(text_of(row)) + 1] for row in outcomes["four draws"]["rows"]]  # END is of it
     means = [
@@ -245,11 +257,13 @@ def alike(one, other):
     return total
 
 
+@pytest.mark.nightly
 def test_guesses_save_passes_and_change_no_token(outcomes):
     assert outcomes["draft"]["rows"] == outcomes["greedy, ran"]["rows"]
     assert outcomes["draft"]["passes"] < outcomes["greedy, ran"]["passes"] == NEW
 
 
+@pytest.mark.nightly
 def test_the_rule_of_the_template_says_other_words(outcomes):
     new, greedy = outcomes["next_token"]["rows"][0], outcomes["greedy, ran"]["rows"][0]
     assert len(set(new)) > len(set(greedy))

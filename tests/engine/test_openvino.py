@@ -80,7 +80,7 @@ def tokens(trace):
     return [output.token_ids for output in trace.outputs]
 
 
-@pytest.mark.by_day("speculative")
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", some_by_day(WITHOUT_HEADS, ("beam_search", "speculative")))
 def test_every_strategy_writes_what_it_writes_on_torch(strategy):
     plain, found = (finished(asked(strategy, weights=weights)) for weights in ({}, ON))
@@ -133,6 +133,7 @@ def _conversions(model):
     return [event for event in events if isinstance(event, Loading) and event.converting]
 
 
+@pytest.mark.nightly
 def test_eight_bits_are_another_model_and_say_how_much():
     held = {"backend": "openvino-int8"}
     trace = finished(asked("greedy", "storyteller-draft", weights=held))

@@ -86,7 +86,8 @@ def _quick(monkeypatch):
     monkeypatch.setattr(lossless_check, "Recorder", lambda top: Quick())
 
 
-# Every drafter is verified in the same way, so one of them is enough for the other settings by day.
+# Every drafter is verified in the same way, so one of them is enough by day.
+@pytest.mark.by_day("speculative-plain", "speculative-warped")
 @pytest.mark.parametrize(
     ("drafter", "settings"),
     [

@@ -211,6 +211,7 @@ def exportable(strategy):
     return finished(ask(strategy, BALL, 3))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("strategy", "form"),
     [

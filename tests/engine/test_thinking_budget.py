@@ -221,6 +221,7 @@ def test_a_mark_that_is_one_token_is_forced_as_this_token():
     assert made.forced == (tokenizer.convert_tokens_to_ids("</think>"),)
 
 
+@pytest.mark.nightly
 def test_a_branch_keeps_the_budget_of_the_whole_section():
     trace = finished(ask(**BUDGET))
     tokenizer = load("storyteller").tokenizer

@@ -61,6 +61,7 @@ def compared(count, source, asked):
     return outcomes
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("number", range(len(RUNS)))
 def test_the_first_step_that_changes_is_that_of_a_rerun(number):
     strategy, params = RUNS[number]

@@ -58,6 +58,7 @@ def test_every_other_endpoint_describes_its_inputs(info):
         assert tuple(required) == fields[: TOOL_REQUIRED[name]]
 
 
+@pytest.mark.nightly
 def test_a_text_is_judged_as_on_the_command_line(server):
     text = "Once upon a time, there was a little girl. She liked to play in the park every day."
     body = {"text": text, "params": {"hashing_key": 7}}

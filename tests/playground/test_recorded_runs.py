@@ -110,6 +110,7 @@ def test_a_comparison_without_its_file_names_no_recording(tmp_path):
     assert examples.recorded_comparisons(tmp_path) == {}
 
 
+@pytest.mark.nightly
 def test_what_is_fetched_is_small_and_the_page_itself_holds_no_run():
     sizes = {name: len(recorded_runs.gzipped_json(name)) for name in NAMES}
     assert max(sizes.values()) < 130_000

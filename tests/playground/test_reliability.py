@@ -242,8 +242,8 @@ def test_memory_that_grows_is_noticed():
     assert set(result["missed"]) == {"visits_grown_percent", "runs_grown_percent"}
 
 
-@pytest.mark.by_day("12")
-@pytest.mark.parametrize("number", [12, 60])
+@pytest.mark.by_day("20")
+@pytest.mark.parametrize("number", [20, 60])
 def test_nonsense_is_answered(here, number):
     result = judged(fuzz.PART, fuzz.answered(here, fuzz.requests(number, 0)))
     assert result["held"], result

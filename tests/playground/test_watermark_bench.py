@@ -167,6 +167,7 @@ def test_a_z_that_repeats_alone_lift_is_called_doubtful():
     raise AssertionError("no key of 39 gave a doubtful verdict")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scheme", ["greenlist", *mark_nightly(["synthid"])])
 def test_a_wrong_key_is_the_control(scheme):
     mark = {**MARK, "scheme": scheme}

@@ -23,17 +23,11 @@ from tests.helpers.zoo import KINDS, made
 
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
 HARD_TEXT = 'Quotes " and \' and """ and \\ and \n a new line {braces} <b>'
-# One run for every strategy with its defaults, then what each can be asked for beyond them.
+# One run for every strategy with its defaults, and what makes other code; then, by night, what each can be
+# asked for beyond them.
 CASES = [(name, {}) for name in NEXT_TOKEN] + [
-    (
-        "greedy",
-        {"repetition_penalty": 1.3, "bad_words_ids": [[9, 11], [4]], "no_repeat_ngram_size": 3},
-    ),
     ("greedy", {"prefix_allowed_tokens_fn": [[7, 8, 9], [7, 20]]}),
-    ("sampling", {"temperature": 1.7, "top_k": 0, "top_p": 0.9, "num_return_sequences": 3}),
     ("sampling", {"guidance_scale": 1.5, "negative_prompt_ids": [8, 30], "min_p": 0.02}),
-    ("sampling", {"eos_token_id": [10, 56], "sequence_bias": [[[10], -2.0]], "typical_p": 0.8}),
-    ("sampling", {"temperature": 2.0, "top_k": 0, "top_n_sigma": 1.2}),
     (
         "sampling",
         {
@@ -45,22 +39,33 @@ CASES = [(name, {}) for name in NEXT_TOKEN] + [
             "num_return_sequences": 2,
         },
     ),
+    ("beam_search", {"num_beams": 3, "dry_multiplier": 2.0, "dry_allowed_length": 1}),
+    ("beam_search", {"num_beams": 4, "force_words_ids": [[[40, 41], [33]], [21]]}),
+    ("dola", {"do_sample": True, "mirostat_tau": 1.0, "num_return_sequences": 2}),
+    ("speculative", {"do_sample": True, "top_n_sigma": 1.5, "num_assistant_tokens": 4}),
+    ("universal_assisted", {"stop_strings": ["little"]}),
+    ("watermark", {"scheme": "synthid", "top_k": 0}),
+]
+MORE_CASES = [
+    (
+        "greedy",
+        {"repetition_penalty": 1.3, "bad_words_ids": [[9, 11], [4]], "no_repeat_ngram_size": 3},
+    ),
+    ("sampling", {"temperature": 1.7, "top_k": 0, "top_p": 0.9, "num_return_sequences": 3}),
+    ("sampling", {"eos_token_id": [10, 56], "sequence_bias": [[[10], -2.0]], "typical_p": 0.8}),
+    ("sampling", {"temperature": 2.0, "top_k": 0, "top_n_sigma": 1.2}),
     ("sampling", {"mirostat_tau": 2.0, "mirostat_eta": 0.5, "top_p": 0.95}),
     ("sampling", {"adaptive_target": 0.3, "min_p": 0.05, "num_return_sequences": 2}),
-    ("dola", {"do_sample": True, "mirostat_tau": 1.0, "num_return_sequences": 2}),
     ("watermark", {"xtc_probability": 0.5, "xtc_threshold": 0.01}),
     ("dola", {"do_sample": True, "xtc_probability": 0.5, "xtc_threshold": 0.005}),
     ("greedy", {"dry_multiplier": 2.0, "dry_allowed_length": 1, "dry_sequence_breakers": [40]}),
-    ("beam_search", {"num_beams": 3, "dry_multiplier": 2.0, "dry_allowed_length": 1}),
     (
         "prompt_lookup",
         {"do_sample": True, "top_k": 9, "dry_multiplier": 2.0, "dry_allowed_length": 1},
     ),
     ("beam_sampling", {"num_beams": 3, "top_k": 0, "top_n_sigma": 1.0}),
-    ("speculative", {"do_sample": True, "top_n_sigma": 1.5, "num_assistant_tokens": 4}),
     ("prompt_lookup", {"do_sample": True, "top_n_sigma": 1.5}),
     ("beam_search", {"num_beams": 3, "num_return_sequences": 2, "length_penalty": 2.0}),
-    ("beam_search", {"num_beams": 4, "force_words_ids": [[[40, 41], [33]], [21]]}),
     ("beam_sampling", {"num_beams": 3, "temperature": 1.5, "top_k": 0}),
     ("diverse_beam_search", {"num_beams": 4, "num_beam_groups": 4, "num_return_sequences": 4}),
     ("contrastive_search", {"penalty_alpha": 0.4, "top_k": 6, "repetition_penalty": 1.1}),
@@ -72,8 +77,6 @@ CASES = [(name, {}) for name in NEXT_TOKEN] + [
     ("prompt_lookup", {"do_sample": True, "temperature": 0.4, "max_matching_ngram_size": 3}),
     ("early_exit", {"assistant_early_exit": 3, "do_sample": True, "suppress_tokens": [0]}),
     ("universal_assisted", {"do_sample": True, "top_k": 0, "num_assistant_tokens": 4}),
-    ("universal_assisted", {"stop_strings": ["little"]}),
-    ("watermark", {"scheme": "synthid", "top_k": 0}),
     ("watermark", {"seeding_scheme": "selfhash", "do_sample": False}),
 ]
 
@@ -105,19 +108,30 @@ def record(folders, name, params, model="llama"):
     return finished(request)
 
 
-@pytest.fixture(scope="module")
-def runs(folders, tmp_path_factory):
-    """Record every case, then run all exported scripts in one fresh process."""
-    place = tmp_path_factory.mktemp("exports")
-    traces = [record(folders, name, params) for name, params in CASES]
-    traces.append(record(folders, "sampling", {}, model="t5"))
-    traces.append(record(folders, "beam_search", {}, model="t5"))
-    traces.append(record(folders, "beam_search", {}, model="RecurrentGemma"))
+def run_exports(traces, place):
+    """Run the exported scripts of some runs in one fresh process."""
     scripts = [written(trace, place / str(i)) for i, trace in enumerate(traces)]
     said = run_scripts(scripts, place)
     return [
         (t, s, said[str(s)], said.get(f"{s} short")) for t, s in zip(traces, scripts, strict=True)
     ]
+
+
+@pytest.fixture(scope="module")
+def runs(folders, tmp_path_factory):
+    """Record the cases of the day, and run what they export."""
+    traces = [record(folders, name, params) for name, params in CASES]
+    traces.append(record(folders, "sampling", {}, model="t5"))
+    traces.append(record(folders, "beam_search", {}, model="t5"))
+    traces.append(record(folders, "beam_search", {}, model="RecurrentGemma"))
+    return run_exports(traces, tmp_path_factory.mktemp("exports"))
+
+
+@pytest.fixture(scope="module")
+def more_runs(folders, tmp_path_factory):
+    """Record the cases of the night, and run what they export."""
+    traces = [record(folders, name, params) for name, params in MORE_CASES]
+    return run_exports(traces, tmp_path_factory.mktemp("exports"))
 
 
 def test_what_was_read_again_is_read_again_by_the_code(runs):
@@ -133,15 +147,13 @@ def test_what_generate_refuses_is_not_written_as_code(folders):
         export_files(trace)
 
 
-@pytest.mark.parametrize("number", range(len(CASES) + 3))
-def test_the_script_prints_the_recorded_tokens(runs, number):
-    trace, _, said, _ = runs[number]
+def check_printed(run):
+    trace, _, said, _ = run
     assert parse_printed_ids(said) == [list(output.token_ids) for output in trace.outputs], said
 
 
-@pytest.mark.parametrize("number", range(len(CASES) + 3))
-def test_the_run_in_short_writes_the_same(runs, number):
-    trace, script, _, said = runs[number]
+def check_short(run):
+    trace, script, _, said = run
     if any(trace.config.get(name) for name in ("prefix_allowed_tokens_fn", "stop_strings")):
         assert said is None, "these are no plain lines"
         return
@@ -161,6 +173,23 @@ def test_the_run_in_short_writes_the_same(runs, number):
     rows = [row[start:] for row in json.loads(said.splitlines()[-1])]
     for row, output in zip(rows, trace.outputs, strict=True):
         assert tuple(row[: len(output.token_ids)]) == output.token_ids
+
+
+@pytest.mark.parametrize("number", range(len(CASES) + 3))
+def test_the_script_prints_the_recorded_tokens(runs, number):
+    check_printed(runs[number])
+
+
+@pytest.mark.parametrize("number", range(len(CASES) + 3))
+def test_the_run_in_short_writes_the_same(runs, number):
+    check_short(runs[number])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", range(len(MORE_CASES)))
+def test_the_script_with_more_settings_prints_the_recorded_tokens(more_runs, number):
+    check_printed(more_runs[number])
+    check_short(more_runs[number])
 
 
 def test_no_pipeline_makes_the_run_of_a_custom_method(runs):

@@ -56,6 +56,7 @@ def test_a_reader_comes_from_nothing_to_a_published_method(hub, tmp_path, monkey
     assert "my_method is there already; nothing was written." in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_the_python_of_the_page_runs(capsys):
     [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(compile(code, "methods.md", "exec"), {})

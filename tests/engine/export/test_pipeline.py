@@ -163,6 +163,7 @@ def test_a_form_that_does_not_exist_is_refused(runs):
         verify_export(runs[0][0], form="diffusers")
 
 
+@pytest.mark.nightly
 def test_the_commands_write_and_check_a_pipeline(runs, tmp_path, capsys):
     trace = next(t for t, _, _ in runs if t.strategy == "contrastive_search")
     path = tmp_path / "run.json"
