@@ -42,6 +42,7 @@ def test_same_seed_same_trace_and_replay_gives_the_output(name):
     assert first.steps
 
 
+@pytest.mark.by_day("sampling", "beam_search", "speculative")
 @pytest.mark.parametrize("name", NAMES)
 def test_json_round_trip_is_exact(name):
     trace = recorded(name)

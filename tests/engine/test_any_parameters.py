@@ -101,6 +101,7 @@ def test_an_id_that_is_forced_and_suppressed_is_named(name):
         assert str(last.error) == said
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("name", "params"),
     [
@@ -115,6 +116,7 @@ def test_a_trace_with_extreme_numbers_is_read_again(name, params):
         check_any(name, {"max_new_tokens": 4, **params}, seed)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "params",
     [{}, {"top_k": 5, "min_p": 0.3, "typical_p": 0.5}, {"top_k": 0, "repetition_penalty": 2.0}],

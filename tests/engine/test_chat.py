@@ -278,7 +278,7 @@ def test_a_template_that_never_ends_is_ended(monkeypatch):
     assert time.monotonic() - before < 10
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("template", "words"),
     [

@@ -32,7 +32,7 @@ def pairs_of(strategy):
     return [pair for pair in combinations(allowed, 2) if not find_refusal(strategy, *pair)]
 
 
-@pytest.mark.by_day("beam_search")
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["sampling", "beam_search"])
 def test_two_settings_that_no_table_lists_make_a_run(strategy):
     pairs = pairs_of(strategy)

@@ -64,6 +64,7 @@ def test_equal_through_a_request(case):
     assert trace.metrics["forward_passes"] == len(trace.steps) + 1
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("case", BATCHES, ids=lambda case: case["id"])
 def test_a_row_is_what_it_is_alone(case):
     """Tokens and every number of the record, earlier positions counted without padding."""

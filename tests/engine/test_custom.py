@@ -334,6 +334,7 @@ def test_the_preset_of_mirostat_is_nearer_to_its_surprise_than_plain_sampling():
     assert abs(bits[0] - 2) < 0.5 < abs(bits[1] - 2)
 
 
+@pytest.mark.nightly
 def test_the_hot_preset_writes_what_the_model_finds_probable():
     name = "Hot and yet careful"
     kept, hot = of_preset(name), plain("sampling", name, top_k=0, temperature=5.0)
@@ -341,6 +342,7 @@ def test_the_hot_preset_writes_what_the_model_finds_probable():
     assert max(token.rank for token in kept.emitted[0]) < 100
 
 
+@pytest.mark.nightly
 def test_the_preset_that_looks_ahead_pays_for_it_and_finds_a_likelier_text():
     name = "Looking ahead when unsure"
     ahead, greedy = of_preset(name), plain("greedy", name)
@@ -349,6 +351,7 @@ def test_the_preset_that_looks_ahead_pays_for_it_and_finds_a_likelier_text():
     assert max(p.rows for _, d in ahead.details(ForwardDetail) for p in d.passes) == 3
 
 
+@pytest.mark.nightly
 def test_the_preset_with_an_amateur_takes_other_words_for_two_passes_a_token():
     name = "Against an amateur"
     against, greedy = of_preset(name), plain("greedy", name)

@@ -130,6 +130,7 @@ def test_the_storyteller_writes_the_texts_of_its_map():
     assert ranks == sorted(ranks)
 
 
+@pytest.mark.nightly
 def test_bisection_is_wrong_for_temperature_with_epsilon(monkeypatch):
     stops = [round(0.1 + 0.04 * i, 2) for i in range(60)]
     asked = [request(seed=seed, epsilon_cutoff=0.06, tokens=6) for seed in range(4)]
@@ -201,6 +202,7 @@ def test_only_the_widest_texts_are_followed():
         assert own.token_ids[: len(one.token_ids)] == one.token_ids
 
 
+@pytest.mark.nightly
 def test_a_long_text_is_mapped_up_to_64_tokens():
     found = last_map(request(tokens=80), "top_p", 0.9, 0.95)
     assert found.steps == 64

@@ -144,7 +144,7 @@ def test_random_order_writes_less_certain_tokens():
     assert mean(fill(remasking="random")) < mean(fill())
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("block_length", [1, 4, 7, 9])
 def test_no_more_passes_are_made_than_steps(block_length):
     blocks = -(-20 // block_length)

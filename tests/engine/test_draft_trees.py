@@ -112,7 +112,7 @@ def test_a_tree_changes_no_text_or_is_refused(name):
                 assert trace.steps[-1].detail.report.parting is None
 
 
-@pytest.mark.by_day("False")
+@pytest.mark.nightly
 @pytest.mark.parametrize("sampled", [False, True])
 def test_the_record_of_a_round_is_what_both_models_say(sampled):
     trace = finished(

@@ -225,6 +225,7 @@ def universal_rounds(target: LoadedModel, draft: LoadedModel, processors: dict[s
 PENALTIES = [{}, {"repetition_penalty": 1.3}, {"no_repeat_ngram_size": 3}]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("processors", PENALTIES)
 def test_greedy_universal_rounds_are_those_of_transformers_where_tokens_correspond(processors):
     ours = make_tokenizer(70)

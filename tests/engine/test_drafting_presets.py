@@ -48,6 +48,7 @@ def test_a_later_exit_is_right_more_often():
     assert late > 1.4 * early
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["Re-encoded drafts", "The shared vocabulary"])
 def test_another_tokenizer_drafts_too(name):
     kept, fast = outcome("universal_assisted", name)

@@ -95,6 +95,7 @@ def test_outputs_of_models_that_come_along(name, model):
     check_sized(trace, loaded, EVERYTHING, output)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("name", "do_sample", "flags"),
     cross(["speculative", "prompt_lookup", "early_exit"], [False, True], [SCORES, EVERYTHING]),
@@ -207,6 +208,7 @@ def test_a_model_without_a_cache_shows_all_positions_every_time():
     check_sized(trace, loaded, EVERYTHING, output)
 
 
+@pytest.mark.nightly
 def test_weights_of_few_bits_and_halves():
     for held in ({"dtype": "bfloat16"}, {"quantization": "8bit"}):
         asked = DecodeRequest(

@@ -153,12 +153,14 @@ def test_a_config_that_asks_too_much_is_refused_before_the_weights_come(hub, val
     assert "model.safetensors" not in hub.files()
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("content", [b"[1]", b"{", b"", b"[" * 90_000, b"\xff"], ids=range(5))
 def test_a_config_that_is_none(hub, content):
     (hub.folder / GOOD / "config.json").write_bytes(content)
     assert "config.json is not valid" in refusal(GOOD)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("values", "says"),
     [
@@ -206,6 +208,7 @@ def kept_models():
     return {path.name for path in Path(constants.HF_HUB_CACHE).glob("models--*")}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("public", [True, False])
 def test_a_space_keeps_the_models_of_late_within_its_budget(hub, monkeypatch, public):
     names = [f"someone/{word}" for word in ("first", "second", "third")]

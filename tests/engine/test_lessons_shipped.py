@@ -70,6 +70,7 @@ def poor_choice(file):
     )
 
 
+@pytest.mark.nightly
 def test_it_has_few_cards_several_kinds_of_bets_and_a_wrong_idea_that_is_disproved():
     assert all_of(poor_choice) == []
 

@@ -154,6 +154,7 @@ def test_a_cancelled_run_can_be_asked_as_far_as_it_came():
     assert scan_run(found, apply_change(found, SettingsChange())).looked == len(found.steps)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("strategy", "params"), STRATEGIES[:5])
 def test_recomputed_it_is_what_was_kept(strategy, params, own_shelf):
     run, trace = kept(request(strategy, **params)), finished(request(strategy, **params))

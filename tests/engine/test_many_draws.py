@@ -36,6 +36,7 @@ def test_some_draws_end_before_others():
     assert len({len(draw.token_ids) for draw in batch.draws}) > 2
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("model", "params"),
     [("llama", {}), ("gpt2", {"repetition_penalty": 1.3}), ("t5", {"max_new_tokens": 12}), ENDING],

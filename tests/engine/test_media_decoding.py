@@ -85,6 +85,7 @@ def test_equal_to_generate(name, strategy):
     assert report is None or (report.parting is None and report.plain_identical in (None, True))
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_another_picture_or_sound_gives_another_text(name):
     strategy, told = "sampling", speech(name)

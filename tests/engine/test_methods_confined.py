@@ -205,6 +205,7 @@ def test_every_end_is_one_sentence(tmp_path, act, sentence, start):
     assert str(raised.value).startswith(sentence)
 
 
+@pytest.mark.nightly
 def test_what_does_not_end_is_ended(tmp_path, monkeypatch, start):
     source = "def generate(model, input_ids, **kw):\n    while True: print('x' * 10_000)\n"
     folder = write_method(tmp_path / "m", source)

@@ -82,6 +82,7 @@ def test_a_hot_text_is_steered_to_its_surprise():
     assert 1.5 < math.log2(steered.metrics["perplexity"]) < 2.5
 
 
+@pytest.mark.nightly
 def test_hot_beams_write_a_less_probable_text():
     model = load("storyteller")
     drawn, hot = (
@@ -160,7 +161,7 @@ def test_the_mark_is_found_within_a_few_dozen_tokens(name):
     assert below[-1] < 36
 
 
-@pytest.mark.by_day("Known by heart")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["Too faint", "Known by heart"])
 def test_a_faint_mark_and_one_that_cannot_act_are_not_found(name):
     assert judged(name).verdict.z_score < 2

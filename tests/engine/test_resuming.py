@@ -297,6 +297,7 @@ def test_parts_go_when_they_are_old_or_too_many(kept, most, age_s, busy, stay):
     assert left == sum(10 * int(n) for n in stay)
 
 
+@pytest.mark.nightly
 def test_a_space_counts_parts_and_says_which_model_left_its_disk(hub, monkeypatch):
     names = [f"someone/{word}" for word in ("first", "second")]
     for name in names:

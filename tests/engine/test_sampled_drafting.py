@@ -107,7 +107,7 @@ def test_many_drawn_texts_have_the_targets_distribution(drafter, settings):
     assert p_of(drafter, settings, MANY) > 0.001
 
 
-@pytest.mark.by_day("speculative", "early_exit")
+@pytest.mark.nightly
 @pytest.mark.parametrize("drafter", ["speculative", "universal_assisted", "early_exit", "mtp"])
 def test_a_residual_that_is_left_out_is_caught_by_the_few(drafter, monkeypatch):
     monkeypatch.setattr(assisted, "residual_distribution", lambda p, q: p)

@@ -39,7 +39,7 @@ def written():
     )
 
 
-@pytest.mark.by_day("bfloat16", "float16")
+@pytest.mark.nightly
 @pytest.mark.parametrize("held", ["bfloat16", "float16", "8bit", "4bit"])
 def test_every_figure_is_that_of_plain_passes(written, held):
     own = load("storyteller")

@@ -30,6 +30,7 @@ def test_every_prompt_has_a_text_of_every_way():
             assert 0 < text["tokens"] <= taste.TOKENS
 
 
+@pytest.mark.nightly
 def test_a_recorded_text_is_what_its_strategy_writes():
     strategy, params = taste.TASTE_STRATEGIES[0]
     given = {**params, "max_new_tokens": taste.TOKENS}

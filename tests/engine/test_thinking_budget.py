@@ -59,6 +59,7 @@ def test_every_strategy_closes_the_section_at_its_budget(strategy):
         assert section == ThinkingSection(0, 6 + len(forced), closed=True, forced=6)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["greedy", "sampling"])
 def test_a_run_equals_generate_with_the_same_processor(strategy):
     loaded = load("storyteller")
@@ -286,6 +287,7 @@ def test_a_trace_is_read_as_it_was_written_and_checked():
         )
 
 
+@pytest.mark.nightly
 @pytest.mark.real
 def test_smollm2_stops_thinking_when_its_template_opens_a_section():
     loaded = real_model()

@@ -77,6 +77,7 @@ def test_without_a_judge_there_is_no_perplexity() -> None:
     assert all(row.mean is None for row in table.rows("perplexity"))
 
 
+@pytest.mark.nightly
 def test_a_server_that_dies_is_the_error_of_its_runs_and_the_table_ends() -> None:
     llama = llama_of(load("storyteller"))
     llama.dies_after = 3

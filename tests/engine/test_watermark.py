@@ -156,6 +156,7 @@ def test_g_values_and_masks_are_those_of_the_processor(params):
         assert [m.scored for m in cut][start:] == (mask * end)[0].bool().tolist()
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("params", SYNTHID, ids=str)
 def test_a_live_synthid_run_records_what_a_detector_finds(params):
     trace = finish({"scheme": "synthid", **params, "eos_token_id": [96]}, tokens=60)

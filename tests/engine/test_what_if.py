@@ -87,6 +87,7 @@ def test_the_first_step_that_changes_is_that_of_a_rerun_of_the_embedded_model(nu
     compared(MANY, random.Random(100 + number), asked)
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("strategy", "params", "other"),
     [

@@ -37,6 +37,7 @@ def test_a_list_of_prompts_gives_the_run_of_each(server):
     assert [run["outputs"] for run in answer["runs"]] == each
 
 
+@pytest.mark.nightly
 def test_an_endpoint_holds_weights_as_its_params_say(server):
     params = {"max_new_tokens": 3, "quantization": "8bit", "dtype": "bfloat16"}
     event, data = server.call("greedy", "Once upon", None, params, 0)

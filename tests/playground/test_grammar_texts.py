@@ -141,6 +141,7 @@ def test_it_stops_at_once_and_a_second_visitor_goes_on(trace, endless):
     assert isinstance(second_ends[0], Cancelled)
 
 
+@pytest.mark.nightly
 def test_two_visitors_get_the_same_answer_at_the_same_time(trace):
     asked = [ask_apart(question_about(trace, press=f"visitor {n}")) for n in (1, 2)]
     for thread, _ in asked:

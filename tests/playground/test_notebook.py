@@ -104,6 +104,7 @@ def test_a_browser_gets_the_messages_of_the_run_once_and_in_their_order(sent):
     assert without_time(last.trace) == without_time(trace)
 
 
+@pytest.mark.nightly
 def test_a_long_run_is_not_sent_again_with_each_of_its_messages(sent):
     widget = RunWidget(request(), lambda said: None)
     sent.clear()

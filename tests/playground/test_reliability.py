@@ -321,6 +321,7 @@ def test_the_kept_figures_are_whole_and_the_page_shows_them():
     assert page.read_text() == report.page_of(kept["parts"])
 
 
+@pytest.mark.nightly
 def test_a_result_takes_the_place_of_the_last_one(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "ROOT", tmp_path)
     for name in ("assets", "docs"):

@@ -107,7 +107,7 @@ def test_on_a_zerogpu_nothing_is_put_off():
     assert python(code, SPACES_ZERO_GPU="1") == "True"
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "use",
     [

@@ -56,6 +56,7 @@ def test_the_diffusion_model_reads_what_follows_a_hidden_word(diffusion):
     assert chances[" and cried."] > 10 * chances[" and smiled."]
 
 
+@pytest.mark.nightly
 def test_in_more_steps_it_writes_a_text_that_storyteller_finds_likelier(diffusion):
     loaded = load("storyteller")
     found = {}

@@ -119,6 +119,7 @@ def test_a_pass_names_its_most_and_its_least_certain_word(name):
             assert sentence["count"] == len(step.detail.written) > 1
 
 
+@pytest.mark.nightly
 def test_marks_are_counted_over_the_whole_text():
     trace, found = sentences("watermark-1")
     scored = [step.detail for step in trace.steps if step.detail.scored]

@@ -37,6 +37,7 @@ def seen(trace, sequence=0):
     return text
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_tokens_are_those_of_the_text_and_bits_are_those_of_p(name):
     trace = recorded(name)

@@ -16,6 +16,7 @@ from tests.helpers.exported import written
 from tests.helpers.runs import finished
 
 
+@pytest.mark.nightly
 def test_scikit_learn_changes_no_token_of_exported_drafting(monkeypatch, capsys):
     params = {"do_sample": True, "top_k": 0, "max_new_tokens": 30, "num_assistant_tokens": 5}
     run = finished(
