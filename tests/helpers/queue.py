@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from engine.run.scheduler import RUN_QUEUE
+from engine.run.visitor import Visitor
 
 
-def queue_states() -> list[int]:
-    """Return the states of all tickets, as ``engine.run.turn_taking`` names them."""
-    return [place.state for place in RUN_QUEUE._tickets]
+def queue_states(visitor: Visitor | None = None) -> list[int]:
+    """Return the states of all tickets, or of a visitor's, as ``engine.run.turn_taking`` names them."""
+    tickets = tuple(RUN_QUEUE._tickets)
+    return [t.state for t in tickets if visitor is None or t.visitor.address == visitor.address]
