@@ -18,7 +18,7 @@ os.environ["PLAYGROUND_MAX_CHECK_S"] = "600"
 os.environ["PLAYGROUND_METHODS"] = tempfile.mkdtemp(prefix="methods.")
 
 
-# Modules and collected tests stay to the end: whoever looks for garbage among them, time and again, loses minutes.
+# Modules and collected tests live to the end, and no search for garbage has to look through them again.
 gc.disable()
 
 

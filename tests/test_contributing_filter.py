@@ -20,6 +20,8 @@ from tests.helpers.recipes import (
     state_of,
 )
 
+pytestmark = pytest.mark.nightly
+
 RECIPE = read_recipe("Add a filter")
 [FILE] = RECIPE.files
 NAME = Path(FILE).stem
@@ -65,7 +67,6 @@ def contract_tests():
     return re.findall(r'parametrize\("name", [^\n]*\)\ndef (test_\w+)\(', text)
 
 
-@pytest.mark.nightly
 def test_the_recipe_has_one_file_and_one_line():
     assert Path(FILE).parent.as_posix() == "engine/processors"
     assert list(RECIPE.lines) == ["engine/processors/__init__.py"]
@@ -76,7 +77,6 @@ def test_the_recipe_has_one_file_and_one_line():
     ]
 
 
-@pytest.mark.nightly
 def test_no_other_file_is_touched_but_those_that_are_generated(followed):
     untouched, edited, after = followed.states
     assert changed(untouched, edited) == {FILE, *RECIPE.lines}
@@ -84,7 +84,6 @@ def test_no_other_file_is_touched_but_those_that_are_generated(followed):
     assert "docs/glossary.md" in changed(edited, after)
 
 
-@pytest.mark.nightly
 def test_every_command_does_what_it_says(followed):
     said = {
         command[0]: text
@@ -97,7 +96,6 @@ def test_every_command_does_what_it_says(followed):
     assert any("logits_processor=[TopALogitsWarper(0.5)]" in script for script in scripts)
 
 
-@pytest.mark.nightly
 def test_the_run_keeps_what_the_filter_keeps(followed):
     removed = 0
     for step in followed.trace.steps:
@@ -111,14 +109,12 @@ def test_the_run_keeps_what_the_filter_keeps(followed):
     assert removed > 100
 
 
-@pytest.mark.nightly
 def test_what_is_asked_of_every_filter_and_of_sampling_is_asked_of_this_one(followed):
     said = followed.tests.stdout
     assert followed.tests.returncode == 0, said[-4000:]
     assert re.search(r"\d+ passed", said), said[-4000:]
 
 
-@pytest.mark.nightly
 def test_what_make_quick_would_say_of_it(followed):
     run(
         followed.copy,

@@ -10,6 +10,8 @@ from engine.analysis import gallery
 from tests.helpers.axe import answer_of, grave_in
 from tests.helpers.pages import finish, link, open_recording, open_tab, settled, status, view
 
+pytestmark = pytest.mark.nightly
+
 TABS = [
     *(strategy.tab for strategy in STRATEGIES.values()),
     "Bench",
@@ -19,9 +21,6 @@ TABS = [
     "Taste",
     "Replay",
 ]
-EVERYDAY = ["Beams", "Compare"]
-"""A tab of a strategy and one of another kind; ``make nightly`` opens the others."""
-REST = [name for name in TABS if name not in EVERYDAY]
 OWN_VISUALS = ("beam_search", "contrastive_search", "dola", "speculative", "watermark")
 
 
@@ -47,7 +46,6 @@ def both_themes(page, within=None):
     return found
 
 
-@pytest.mark.nightly
 def test_the_first_page_and_a_refusal(open_page):
     page = open_page("/?__theme=light")
     expect(page.locator("#greedy-stage .dp-tok[data-step]").first).to_be_visible()
@@ -58,7 +56,6 @@ def test_the_first_page_and_a_refusal(open_page):
     assert both_themes(page) == []
 
 
-@pytest.mark.nightly
 def test_a_guess_before_and_after_it_is_revealed(open_page):
     page = open_page("/?__theme=light", width=390, height=844)
     box = view(page.locator("#greedy-stage"), "predict")
@@ -71,7 +68,6 @@ def test_a_guess_before_and_after_it_is_revealed(open_page):
     assert both_themes(page) == []
 
 
-@pytest.mark.nightly
 def test_a_run_on_a_phone(open_page):
     address = link("sampling", "Once upon a time", "&__theme=light", max_new_tokens=12)
     page = open_page(address, width=390, height=844)
@@ -79,7 +75,6 @@ def test_a_run_on_a_phone(open_page):
     assert both_themes(page) == []
 
 
-@pytest.mark.nightly
 def test_the_pictures_of_every_family(open_page):
     page = open_page("/?__theme=light")
     open_tab(page, "Replay")
@@ -98,17 +93,14 @@ FIRST = {"Replay": ".dp-preset", "Taste": ".ts-pair", "Lessons": ".ls-card", "Tu
 """What a tab shows first, where that is no run."""
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("names", [EVERYDAY, pytest.param(REST, marks=pytest.mark.nightly)])
-def test_every_tab_as_it_opens(open_page, names):
+def test_every_tab_as_it_opens(open_page):
     page = open_page("/?__theme=light")
-    for name in names:
+    for name in TABS:
         open_tab(page, name)
         expect(page.locator(FIRST.get(name, DRAWN)).locator("visible=true").first).to_be_visible()
         assert findings(page) == [], name
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("width", [1440, 390])
 def test_every_panel_of_every_tab(open_page, strategy, width):

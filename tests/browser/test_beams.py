@@ -12,7 +12,6 @@ from playwright.sync_api import expect
 
 from engine.statistics.rescoring import rescore_hypotheses
 from tests.helpers import pages
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
     feed,
     finish,
@@ -78,10 +77,7 @@ def boxes(page, strategy="beam_search"):
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("strategy", "params"),
-    [
-        ("beam_search", {}),
-        *mark_nightly([("diverse_beam_search", {"num_beams": 6, "num_beam_groups": 3})]),
-    ],
+    [("beam_search", {}), ("diverse_beam_search", {"num_beams": 6, "num_beam_groups": 3})],
 )
 def test_every_candidate_is_drawn_once_and_nothing_overlaps(same_page, strategy, params):
     page, visual, steps = searched(same_page, strategy, **params)
@@ -245,7 +241,7 @@ def test_diverse_groups_have_bands_and_show_what_a_token_cost(same_page):
     ("strategy", "params"),
     [
         ("beam_search", {"max_new_tokens": 48, "early_stopping": "never"}),
-        *mark_nightly([("diverse_beam_search", {"num_beams": 6, "num_beam_groups": 3})]),
+        ("diverse_beam_search", {"num_beams": 6, "num_beam_groups": 3}),
     ],
 )
 def test_rescoring_says_what_the_engine_says(open_page, strategy, params):

@@ -13,7 +13,6 @@ from engine.analysis.dial_map.grid import map_two_sliders
 from engine.run.request import request_from_trace
 from engine.trace.dial_map_json import load_dial_map
 from tests.helpers.first_screen import MOST, count_first_screen
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
     choose_example,
     drawn,
@@ -32,8 +31,6 @@ from tests.helpers.pages import (
 PHONE = {"width": 390, "height": 844}
 # From the prompt: its two kinds, Run, the strategies, the way back to the dial's default.
 MOST_TABS = 6
-# One with dials only, one with a tree, one with pictures of layers, one with two models.
-BY_DAY = ["sampling", "beam_search", "dola", "speculative"]
 
 
 def dials(page, strategy):
@@ -57,14 +54,13 @@ def answer(page, strategy):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("size", "names"),
-    [({}, BY_DAY), *mark_nightly([({}, list(STRATEGIES)), (PHONE, list(STRATEGIES))])],
-    ids=["wide, some", "wide", "phone"],
+    "size",
+    [{}, PHONE],
+    ids=["wide", "phone"],
 )
-def test_dials_are_above_the_text_and_the_first_screen_is_within_its_budget(open_page, size, names):
+def test_dials_are_above_the_text_and_the_first_screen_is_within_its_budget(open_page, size):
     page = open_page("/", **size)
-    for name in names:
-        strategy = STRATEGIES[name]
+    for name, strategy in STRATEGIES.items():
         show(page, name)
         expect(tokens(page, name)).not_to_have_count(0)
         drawn(page, name)

@@ -8,8 +8,9 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.sources.catalogue import MODEL_DIR
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fill, fits, open_settings, own_model, run, run_of, shot, show
+
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture
@@ -21,8 +22,7 @@ def shelf(tmp_path):
     return tmp_path
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("size", [{}, *mark_nightly([{"width": 390, "height": 900}])])
+@pytest.mark.parametrize("size", [{}, {"width": 390, "height": 900}])
 def test_a_draft_next_to_the_target_is_found_and_used(open_page, shelf, size):
     page = open_page("/", **size)
     show(page, "speculative")
@@ -46,7 +46,6 @@ def test_a_draft_next_to_the_target_is_found_and_used(open_page, shelf, size):
     assert run_of(page, "speculative", "assistant")["id"] == str(shelf / "small")
 
 
-@pytest.mark.nightly
 def test_what_is_chosen_stays_chosen_when_others_are_found(open_page):
     page = open_page("/")
     show(page, "speculative")
@@ -60,7 +59,6 @@ def test_what_is_chosen_stays_chosen_when_others_are_found(open_page):
     expect(said).to_be_hidden()
 
 
-@pytest.mark.nightly
 def test_a_model_made_for_early_exit_is_marked(open_page):
     page = open_page("/")
     show(page, "early_exit")

@@ -7,7 +7,6 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import finish, fits, link, run_of, select, shot, view
 
 PARAMS = {
@@ -26,7 +25,7 @@ def decoded(open_page, strategy):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("strategy", ["prompt_lookup", *mark_nightly(["early_exit", "mtp"])])
+@pytest.mark.parametrize("strategy", ["prompt_lookup", "early_exit", "mtp"])
 def test_every_round_is_drawn_and_the_badge_tells_the_truth(same_page, strategy):
     page, timeline = decoded(same_page, strategy)
     steps = run_of(page, strategy, "steps")

@@ -15,7 +15,6 @@ from playwright.sync_api import expect
 from engine.export.files import all_files, export_files
 from engine.export.steps_csv import steps_csv
 from engine.trace import json_io
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import drawn, fill, finish, fits, link, run, shot, show, view
 
 
@@ -35,8 +34,7 @@ def fetched(page, card, name):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("strategy", "size"),
-    [("contrastive_search", {}), *mark_nightly([("sampling", {"width": 390, "height": 900})])],
+    ("strategy", "size"), [("contrastive_search", {}), ("sampling", {"width": 390, "height": 900})]
 )
 def test_verify_badges_equal_tokens(open_page, strategy, size):
     page, card = decoded(open_page, strategy, size=size, max_new_tokens=8)

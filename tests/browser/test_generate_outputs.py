@@ -9,9 +9,10 @@ from playwright.sync_api import expect
 
 from engine.analysis.generate_outputs import rerun_generate
 from engine.analysis.generate_outputs_files import load_output
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import finish, fits, link, shot, trace_of, view
 from tests.helpers.rich import differs
+
+pytestmark = pytest.mark.nightly
 
 SIZES = {"wide": {}, "390": {"width": 390, "height": 844}}
 
@@ -28,8 +29,7 @@ def download(card):
     return card.get_by_role("button", name="Download", exact=True)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("size", ["390", *mark_nightly(["wide"])])
+@pytest.mark.parametrize("size", ["390", "wide"])
 def test_what_is_chosen_is_sized_downloaded_and_read(open_page, size):
     page, card = opened(open_page, "beam_search", SIZES[size], max_new_tokens=24, num_beams=3)
     told = card.locator(".ex-size")
@@ -54,7 +54,6 @@ def test_what_is_chosen_is_sized_downloaded_and_read(open_page, size):
     shot(page, f"rich-{size}")
 
 
-@pytest.mark.nightly
 def test_in_the_dark(open_page):
     page, card = opened(open_page, "greedy", suffix="&__theme=dark", max_new_tokens=6)
     card.get_by_label("Logits").check()
@@ -63,7 +62,6 @@ def test_in_the_dark(open_page):
     shot(page, "rich-dark")
 
 
-@pytest.mark.nightly
 def test_what_there_is_none_of_says_why(open_page):
     page, card = opened(open_page, "contrastive_search", max_new_tokens=6)
     told = card.locator(".ex-size")
@@ -73,7 +71,6 @@ def test_what_there_is_none_of_says_why(open_page):
     shot(card, "rich-none")
 
 
-@pytest.mark.nightly
 def test_nothing_chosen_is_nothing_to_download(open_page):
     _, card = opened(open_page, "greedy", max_new_tokens=6)
     card.get_by_label("Scores").uncheck()
@@ -83,7 +80,6 @@ def test_nothing_chosen_is_nothing_to_download(open_page):
     expect(download(card)).to_be_enabled()
 
 
-@pytest.mark.nightly
 def test_it_can_be_stopped(visit, here):
     from engine import load
 

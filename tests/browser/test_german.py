@@ -9,7 +9,6 @@ from playwright.sync_api import expect
 
 from engine.messages import PLACEHOLDER
 from playground.i18n.languages import client_catalogue, server_catalogue, spec_catalogue
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, shot, status, tokens
 
 GERMAN = client_catalogue("de")
@@ -56,7 +55,7 @@ def german(open_page):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("tab", ["beam_search", *mark_nightly(TABS)])
+@pytest.mark.parametrize("tab", ["beam_search", *TABS])
 def test_nothing_that_has_german_words_is_read_in_english(german, tab):
     page = german(f"/?tab={tab}")
     expect(page.locator("html")).to_have_attribute("lang", "de")

@@ -11,7 +11,6 @@ from engine.analysis import gallery
 from engine.glossary import TERMS
 from engine.strategies import STRATEGIES
 from tests.helpers.axe import grave
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, settled, shot, show, view
 from tests.helpers.patience import PATIENCE_MS
 from visualizers.page import page as page_of
@@ -134,7 +133,7 @@ def test_on_a_telephone_every_box_stays_inside_the_window(saved):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "strategy", ["sampling", *mark_nightly(name for name in FORMULAS if name != "sampling")]
+    "strategy", ["sampling", *(name for name in FORMULAS if name != "sampling")]
 )
 def test_formulas_are_typeset_and_said_with_the_numbers_of_the_step(saved, strategy):
     with saved(strategy, width=1000) as (page, trace):
@@ -193,7 +192,7 @@ def test_no_race_runs_for_who_wants_none(saved):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("dark", [False, *mark_nightly([True])])
+@pytest.mark.parametrize("dark", [False, True])
 def test_a_draw_is_a_race_with_its_numbers_behind_it(saved, dark):
     with saved("sampling", width=400, dark=dark) as (page, trace):
         page.locator('.dp-tok[data-step="4"]').click()

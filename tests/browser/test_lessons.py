@@ -15,7 +15,6 @@ from engine.lessons.answer_key import LessonWithRuns
 from engine.lessons.lesson_parser import parse_lesson
 from playground.forms.lesson_data import answer_text, card_after_bet, card_before_bet
 from playground.forms.markdown import tree_text
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import address, shot
 
 NAMES = sorted(library.list_lesson_files())
@@ -126,9 +125,7 @@ def test_what_was_bet_is_kept_and_can_be_begun_again(open_page):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    "name", [LONGEST, *mark_nightly(name for name in NAMES if name != LONGEST)]
-)
+@pytest.mark.parametrize("name", [LONGEST, *(name for name in NAMES if name != LONGEST)])
 def test_every_card_hides_its_answer_and_then_draws(open_page, name):
     found = opened(name)
     page = lesson_page(open_page, name)
@@ -173,12 +170,10 @@ def test_every_card_hides_its_answer_and_then_draws(open_page, name):
     ("name", "width", "height", "language"),
     [
         (LONGEST, *SCREENS[1], "de"),
-        *mark_nightly((LONGEST, *size, "en") for size in SCREENS),
-        *mark_nightly([(LONGEST, *SCREENS[0], "de")]),
+        *((LONGEST, *size, "en") for size in SCREENS),
+        (LONGEST, *SCREENS[0], "de"),
         # Those with the most words, the most of them beneath a picture or a sound.
-        *mark_nightly(
-            (name, *SCREENS[1], "de") for name in ("distribution", "captions", "transcript")
-        ),
+        *((name, *SCREENS[1], "de") for name in ("distribution", "captions", "transcript")),
     ],
 )
 def test_a_presented_card_fills_the_screen_and_nothing_scrolls(

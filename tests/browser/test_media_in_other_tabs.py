@@ -19,6 +19,8 @@ from tests.helpers.pictures import picture_file
 from tests.helpers.seers import seer
 from visualizers.page import page as drawn_page
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def eyes(tmp_path_factory):
@@ -26,7 +28,6 @@ def eyes(tmp_path_factory):
     return seer(tmp_path_factory.mktemp("seer"))
 
 
-@pytest.mark.nightly
 def test_a_branch_continues_from_the_same_picture(open_page, eyes):
     page = with_model(open_page, eyes)
     give(page, picture_file(20, 20))
@@ -47,7 +48,6 @@ def test_a_branch_continues_from_the_same_picture(open_page, eyes):
     assert branch.media == first.media
 
 
-@pytest.mark.nightly
 def test_compare_and_draws_give_it_to_every_model_that_takes_it(open_page, eyes):
     page = open_page("/?tab=draws")
     name_model(page, eyes, "draws")
@@ -75,7 +75,6 @@ def test_compare_and_draws_give_it_to_every_model_that_takes_it(open_page, eyes)
     assert read.count(20) == 2
 
 
-@pytest.mark.nightly
 def test_a_saved_page_shows_what_the_model_was_given(open_page, eyes, tmp_path):
     page = with_model(open_page, eyes)
     give(page, picture_file(64, 48))

@@ -24,6 +24,8 @@ from tests.helpers.pages import (
     trace_of,
 )
 
+pytestmark = pytest.mark.nightly
+
 CODE = "custom_generate/generate.py"
 # Writes what it is told without asking the model: nothing of how it decides can be seen.
 BLIND = """
@@ -65,7 +67,6 @@ def ended(page, before):
     drawn(page, "custom")
 
 
-@pytest.mark.nightly
 def test_the_code_of_a_folder_is_seen_confirmed_and_run(open_page, tmp_path):
     folder = write_method(tmp_path / "blind", BLIND, readme=README)
     page = open_page("/")
@@ -139,7 +140,6 @@ def said_from_outside(page):
     expect(candidates).not_to_contain_text("Entropy")
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("size", [{"width": 1440, "height": 1000}])
 def test_one_is_made_broken_mended_and_run(open_page, size):
     page = open_page("/", **size)

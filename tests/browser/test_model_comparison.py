@@ -12,6 +12,8 @@ from engine import load
 from engine.analysis.score_with_other_model import compare_models
 from tests.helpers.pages import finish, fits, link, run_id, shot, trace_of, view
 
+pytestmark = pytest.mark.nightly
+
 
 def opened(open_page, **size):
     page = open_page(link("greedy", "Once upon a time", max_new_tokens=12), **size)
@@ -26,7 +28,6 @@ def hold(card, name, value):
     card.locator(f"[data-param={name}]").select_option(value)
 
 
-@pytest.mark.nightly
 def test_a_run_can_be_compared_with_its_model_at_fewer_bits(open_page):
     page, card = opened(open_page)
     hold(card, "quantization", "4bit")
@@ -55,7 +56,6 @@ def test_a_run_can_be_compared_with_its_model_at_fewer_bits(open_page):
     shot(page, "beside")
 
 
-@pytest.mark.nightly
 def test_a_model_that_cannot_be_compared_says_why_and_the_next_can(open_page):
     page, card = opened(open_page, width=390, height=844)
     go = card.get_by_role("button", name="Read it with both")

@@ -19,6 +19,8 @@ from tests.helpers.pages import (
     show,
 )
 
+pytestmark = pytest.mark.nightly
+
 FIELDS = {
     "do_sample": True,
     "temperature": 0.6,
@@ -54,7 +56,6 @@ def value(page, name):
     return page.locator(f"#sampling-{name} input[type=number]")
 
 
-@pytest.mark.nightly
 def test_the_models_values_are_shown_and_taken_over_by_one_press(open_page, folder):
     page = open_page("/")
     own = choose(page, "sampling", folder)
@@ -84,7 +85,6 @@ def test_the_models_values_are_shown_and_taken_over_by_one_press(open_page, fold
     shot(page.locator("#page-sampling .dp-settings"), "own-settings")
 
 
-@pytest.mark.nightly
 def test_every_value_says_whether_it_is_the_default(open_page, folder):
     page = open_page("/")
     own = choose(page, "sampling", folder)
@@ -103,7 +103,6 @@ def test_every_value_says_whether_it_is_the_default(open_page, folder):
     expect(badge(page, "repetition_penalty")).to_be_visible()
 
 
-@pytest.mark.nightly
 def test_a_strategy_names_the_fields_that_it_does_not_use(open_page, folder):
     page = open_page("/")
     own = choose(page, "greedy", folder)
@@ -117,7 +116,6 @@ def test_a_strategy_names_the_fields_that_it_does_not_use(open_page, folder):
     expect(own).to_be_hidden()
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_settings_are_accessible_on_a_telephone(open_page, folder, theme):
     page = open_page(f"/?__theme={theme}", width=390, height=900)

@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import expect
 
 from engine import STRATEGIES
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import PLACES, open_tab, shot, show
 
 TITLES = {
@@ -24,9 +23,7 @@ def tabs(page):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    "size", [{}, *mark_nightly([{"width": 390, "height": 844}])], ids=["wide", "phone"]
-)
+@pytest.mark.parametrize("size", [{}, {"width": 390, "height": 844}], ids=["wide", "phone"])
 def test_each_place_shows_its_tabs(open_page, size):
     page = open_page("/", **size)
     places = page.locator(".dp-places a")

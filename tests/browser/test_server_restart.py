@@ -8,6 +8,8 @@ from tests.helpers.pages import finish, link, run_id
 from tests.helpers.server import free_port, playground
 from tests.helpers.visits import BROKEN, Pages
 
+pytestmark = pytest.mark.nightly
+
 ENDING = ("fetch", "503 ", "status of 503", "Server stopped unexpectedly")
 """What a page is told that asks a server between its SIGTERM and its end."""
 PROMPT = "Once upon a time, there was"
@@ -33,7 +35,6 @@ def _left(page):
     return address
 
 
-@pytest.mark.nightly
 def test_what_had_ended_is_shown_again(browser, starts):
     with starts() as url:
         pages = Pages(browser, url, BROKEN + ENDING)
@@ -51,7 +52,6 @@ def test_what_had_ended_is_shown_again(browser, starts):
         pages.close()
 
 
-@pytest.mark.nightly
 def test_what_had_not_ended_continues_to_its_end(browser, starts):
     with starts() as url:
         pages = Pages(browser, url, BROKEN + ENDING)

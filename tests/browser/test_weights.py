@@ -28,7 +28,7 @@ from tests.helpers.pages import (
 )
 from tests.helpers.served import SERVED_HERE
 
-pytestmark = SERVED_HERE
+pytestmark = [pytest.mark.nightly, *SERVED_HERE]
 LIMITS = {"cpu": "20MB"}
 
 
@@ -36,7 +36,6 @@ def asked(page):
     return json.loads(parse_qs(urlparse(address(page, "bfloat16")).query)["params"][0])
 
 
-@pytest.mark.nightly
 def test_a_run_is_loaded_as_chosen_and_its_link_loads_it_so_again(open_page):
     page = open_page("/")
     show(page, "greedy")
@@ -61,7 +60,6 @@ def test_a_run_is_loaded_as_chosen_and_its_link_loads_it_so_again(open_page):
     assert trace_of(page, "greedy").model.dtype == "bfloat16"
 
 
-@pytest.mark.nightly
 def test_a_link_holds_weights_as_it_says(open_page):
     page = open_page(link("greedy", "Once upon a", max_new_tokens=3, dtype="bfloat16"))
     finish(page, "greedy")
@@ -74,7 +72,6 @@ def test_a_link_holds_weights_as_it_says(open_page):
     assert trace_of(other, "greedy").model.dtype == "bfloat16"
 
 
-@pytest.mark.nightly
 def test_a_control_that_needs_another_is_off_and_the_note_says_where_layers_are(open_page):
     page = open_page(
         link("greedy", "Once upon a", max_new_tokens=3, device_map="auto", max_memory=LIMITS),
@@ -102,7 +99,6 @@ def test_a_control_that_needs_another_is_off_and_the_note_says_where_layers_are(
     assert trace_of(page, "greedy").model.weights.max_memory is None
 
 
-@pytest.mark.nightly
 def test_a_draft_model_has_its_own(open_page):
     page = open_page("/")
     show(page, "speculative")
@@ -113,7 +109,6 @@ def test_a_draft_model_has_its_own(open_page):
     assert (trace.model.dtype, trace.assistant.dtype) == ("float32", "float16")
 
 
-@pytest.mark.nightly
 def test_a_public_deployment_shows_what_it_offers(visit, monkeypatch):
     def offer(words):
         settings = dataclasses.replace(holding.SETTINGS, public=True, public_weights=words)

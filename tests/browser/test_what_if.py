@@ -26,6 +26,8 @@ from tests.helpers.pages import (
     words,
 )
 
+pytestmark = pytest.mark.nightly
+
 STORY = "The dragon opened the door and"
 FIRST = re.compile(r"would have changed is step (\d+): ‘(.*)’ instead of ‘(.*)’\.")
 TOLD = re.compile(r"(.*) the (?:draw|choice) (becomes|stays) ‘(.*)’\.")
@@ -74,7 +76,6 @@ def first_change(page):
     return int(found[1]), found[2], found[3]
 
 
-@pytest.mark.nightly
 def test_a_filter_joins_the_dial_and_the_run_writes_what_was_foretold(open_page):
     page = sampled(open_page)
     before, run = trace_of(page, "sampling"), run_id(page, "sampling")
@@ -104,7 +105,6 @@ def test_a_filter_joins_the_dial_and_the_run_writes_what_was_foretold(open_page)
     expect(dial(page)).to_have_value("1.9")
 
 
-@pytest.mark.nightly
 def test_processors_are_switched_off_and_moved_by_key_and_by_mouse(open_page):
     page = sampled(open_page)
     cards = view(page).get_by_role("listitem")
@@ -132,7 +132,6 @@ def test_processors_are_switched_off_and_moved_by_key_and_by_mouse(open_page):
     expect(off).to_be_checked()
 
 
-@pytest.mark.nightly
 def test_cut_lines_and_figures_follow_a_setting(open_page):
     page = sampled(open_page)
     open_settings(page, "sampling")
@@ -156,7 +155,6 @@ def test_cut_lines_and_figures_follow_a_setting(open_page):
     expect(view(page).locator(".wi-status")).to_contain_text("top_k = -1")
 
 
-@pytest.mark.nightly
 def test_a_recorded_run_and_a_strategy_that_cannot_be_asked(open_page):
     page = open_page("/")
     open_tab(page, "Replay")
@@ -176,7 +174,6 @@ def test_a_recorded_run_and_a_strategy_that_cannot_be_asked(open_page):
     expect(view(page).get_by_role("button", name="Run with these settings")).to_be_hidden()
 
 
-@pytest.mark.nightly
 def test_it_fits_a_phone(open_page):
     page = sampled(open_page, width=390, height=844)
     page.locator("#sampling-stage .dp-tok[data-step='5']").click()
@@ -187,7 +184,6 @@ def test_it_fits_a_phone(open_page):
     shot(view(page), "what-if-phone")
 
 
-@pytest.mark.nightly
 def test_other_strategies_are_asked(open_page):
     page = open_page(link("watermark", STORY, max_new_tokens=16, scheme="synthid", top_k=0))
     finish(page, "watermark")

@@ -18,7 +18,7 @@ from tests.helpers.nightly import mark_nightly
 from tests.helpers.references import THRESHOLD, expected, params_of
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
-from tests.helpers.strategies import BY_LOOP
+from tests.helpers.strategies import OURS
 from tests.helpers.tokenizers import make_tokenizer
 from tests.helpers.zoo import KIND_NAMES, KINDS, made, make_model, zoo_draft, zoo_model
 
@@ -53,7 +53,7 @@ def greedy(loaded, ids):
 
 
 @pytest.mark.by_day("Bloom-beam_search", "Lfm2-contrastive_search", "Bart-speculative")
-@pytest.mark.parametrize("strategy", BY_LOOP)
+@pytest.mark.parametrize("strategy", OURS)
 @pytest.mark.parametrize("name", KIND_NAMES)
 def test_equal_to_generate_or_refused(name, strategy):
     kind, request = KINDS[name], asked(strategy, name)
@@ -96,11 +96,20 @@ def test_a_sequence_reads_nothing_of_the_sequences_before_it():
 @pytest.mark.parametrize(
     "name",
     [
-        *("Lfm2", "Qwen3Next"),
-        *mark_nightly(
-            ["Bamba", "GraniteMoeHybrid", "KimiLinear", "NemotronH", "OlmoHybrid", "Qwen3_5Text"]
-        ),
-        *mark_nightly(["DeepseekV4", "FalconH1", "Lfm2Moe", "Mamba2", "Qwen3_5MoeText", "Zamba2"]),
+        "Lfm2",
+        "Qwen3Next",
+        "Bamba",
+        "GraniteMoeHybrid",
+        "KimiLinear",
+        "NemotronH",
+        "OlmoHybrid",
+        "Qwen3_5Text",
+        "DeepseekV4",
+        "FalconH1",
+        "Lfm2Moe",
+        "Mamba2",
+        "Qwen3_5MoeText",
+        "Zamba2",
     ],
 )
 def test_an_exit_before_the_first_attention_changes_nothing(name, layer, monkeypatch):

@@ -160,8 +160,6 @@ CLAIMS = {
     "What a mark costs": _dear,
 }
 """Name of a conversation -> what its sentence promises, asked of its run."""
-EVERYDAY = ("Ask a question", "An answer, drawn", "The same, too hot", "Copy a text")
-"""The others are made by ``make nightly``; what is recorded of them is asked every time."""
 RECORDED = [entry for entry in gallery.list_entries() if entry.model == CHAT_MODEL]
 
 
@@ -177,13 +175,7 @@ def test_what_is_recorded_keeps_its_promise(entry):
 
 @pytest.mark.nightly
 @pytest.mark.real
-@pytest.mark.parametrize(
-    ("strategy", "talk"),
-    [
-        pytest.param(s, t, id=t.name, marks=() if t.name in EVERYDAY else pytest.mark.nightly)
-        for s, t in ALL
-    ],
-)
+@pytest.mark.parametrize(("strategy", "talk"), [pytest.param(s, t, id=t.name) for s, t in ALL])
 def test_what_they_say_is_so(strategy, talk):
     real_model()
     CLAIMS[talk.name](finished(request(strategy, talk)))

@@ -9,6 +9,8 @@ from engine.strategies import STRATEGIES
 from engine.trace.details import DraftDetail
 from tests.helpers.runs import finished
 
+pytestmark = pytest.mark.nightly
+
 
 def outcome(strategy: str, name: str) -> tuple[float, float]:
     """Return (accepted / drafted, tokens per target pass) of a preset, its measurements left out."""
@@ -22,7 +24,6 @@ def outcome(strategy: str, name: str) -> tuple[float, float]:
     return kept / len(tokens), sum(len(step.emit) for step in rounds) / len(rounds)
 
 
-@pytest.mark.nightly
 def test_the_draft_is_usually_right_on_a_story_and_usually_wrong_on_a_hard_prompt():
     right, fast = outcome("speculative", "A draft that is usually right")
     wrong, slow = outcome("speculative", "A hard prompt")
@@ -31,7 +32,6 @@ def test_the_draft_is_usually_right_on_a_story_and_usually_wrong_on_a_hard_promp
     assert fast > 1.2 * slow
 
 
-@pytest.mark.nightly
 def test_copying_shines_where_the_text_repeats():
     copied, fast = outcome("prompt_lookup", "Where copying shines")
     fresh, slow = outcome("prompt_lookup", "Where there is little to copy")
@@ -39,7 +39,6 @@ def test_copying_shines_where_the_text_repeats():
     assert fast > 1.5 * slow
 
 
-@pytest.mark.nightly
 def test_a_later_exit_is_right_more_often():
     early, middle, late = (
         outcome("early_exit", f"Exit after layer {layer}")[0] for layer in (4, 8, 12)
@@ -48,7 +47,6 @@ def test_a_later_exit_is_right_more_often():
     assert late > 1.4 * early
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["Re-encoded drafts", "The shared vocabulary"])
 def test_another_tokenizer_drafts_too(name):
     kept, fast = outcome("universal_assisted", name)

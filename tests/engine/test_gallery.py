@@ -21,9 +21,7 @@ from engine.sources.catalogue import CATALOGUE, CatalogueEntry
 from engine.strategies import chat_presets
 from engine.trace.details import DraftDetail, DraftReport
 from engine.trace.filling import FillDetail
-from tests.helpers.nightly import some_by_day
 from tests.helpers.real import real_model
-from tests.helpers.recordings import FIRST
 from tests.helpers.runs import finished
 from tests.helpers.strategies import NEXT_TOKEN
 from visualizers.draft_timeline.summary import DraftSummary
@@ -191,11 +189,8 @@ def test_what_is_opened_is_what_the_sentence_speaks_of():
 @pytest.mark.parametrize(
     "entry",
     [
-        *some_by_day(OF_PRESETS, FIRST.values()),
-        *(
-            pytest.param(entry, marks=[pytest.mark.real, pytest.mark.nightly])
-            for entry in OF_TALKS[1:]
-        ),
+        *OF_PRESETS,
+        *(pytest.param(entry, marks=pytest.mark.real) for entry in OF_TALKS[1:]),
         pytest.param(OF_TALKS[0], marks=pytest.mark.real),
     ],
     ids=lambda entry: entry.file,

@@ -28,7 +28,6 @@ from engine.sources import catalogue, source
 from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.trace.events import Loading
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.packages import make_gguf
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
@@ -145,18 +144,11 @@ def test_the_exported_code_loads_what_was_made(path, home):
     ("damage", "said"),
     [
         (lambda data: data[: len(data) * 2 // 3], "the file is damaged or was cut off."),
-        *mark_nightly(
-            [
-                (lambda data: data[:60], "the file is damaged or was cut off."),
-                (
-                    lambda data: data.replace(b"llama", b"zzama"),
-                    "architecture zzama is not supported yet.",
-                ),
-                (
-                    lambda data: data.replace(b"blk.0.ffn_up", b"blk.0.ffn_zp"),
-                    "it lacks the weights model.layers.0.mlp.up_proj.weight.",
-                ),
-            ]
+        (lambda data: data[:60], "the file is damaged or was cut off."),
+        (lambda data: data.replace(b"llama", b"zzama"), "architecture zzama is not supported yet."),
+        (
+            lambda data: data.replace(b"blk.0.ffn_up", b"blk.0.ffn_zp"),
+            "it lacks the weights model.layers.0.mlp.up_proj.weight.",
         ),
     ],
 )

@@ -23,7 +23,6 @@ from engine.run import pass_pauses, turn_taking
 from engine.settings import SETTINGS
 from tests.helpers.gates import gate
 from tests.helpers.models import golden_model
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.queue import queue_states
 from tests.helpers.runs import decode_as, finished, trace_of_run
@@ -82,11 +81,10 @@ LONG = {
     "layers": _run("dola"),
     "drafting": _run("prompt_lookup"),
 }
-BY_DAY = ("diverse beams", "contrastive with a large top_k", "dial map", "table")
 
 
 @pytest.mark.by_day("contrastive with a large top_k", "table")
-@pytest.mark.parametrize("name", [*BY_DAY, *mark_nightly(n for n in LONG if n not in BY_DAY)])
+@pytest.mark.parametrize("name", LONG)
 def test_a_short_run_begins_within_a_step_of_long_work(name):
     model, other = load("storyteller").model, golden_model("llama")
     # The first passes that a model's runs share are preceded by some to measure with, once.

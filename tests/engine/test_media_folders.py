@@ -19,8 +19,6 @@ from tests.helpers.sentences import clean
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-EXPORTED_BY_DAY = {("whisper", "greedy"), ("llava", "contrastive_search")}
-
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
@@ -50,10 +48,7 @@ def test_a_folder_gives_the_tokens_of_the_model_it_holds(name, folders):
 @pytest.mark.parametrize(
     ("name", "strategy"),
     [
-        # Each is a process that imports torch: a sound under generate() and a picture under a loop of ours by day.
-        pytest.param(
-            name, strategy, marks=() if (name, strategy) in EXPORTED_BY_DAY else pytest.mark.nightly
-        )
+        (name, strategy)
         for name in KINDS
         for strategy in ("greedy", "beam_search", "contrastive_search")
     ],

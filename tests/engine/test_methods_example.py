@@ -62,7 +62,7 @@ def test_it_is_read_with_its_argument_and_refuses_other_kinds(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("runner", [run_here, pytest.param(outside, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("runner", [run_here, outside])
 def test_it_makes_the_tokens_that_transformers_makes_and_its_message_is_kept(
     tmp_path, process, runner
 ):

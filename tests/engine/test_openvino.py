@@ -31,7 +31,6 @@ from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.events import Loading
 from tests.helpers.models import tiny_llama
-from tests.helpers.nightly import some_by_day
 from tests.helpers.references import params_of
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
@@ -81,7 +80,7 @@ def tokens(trace):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("strategy", some_by_day(WITHOUT_HEADS, ("beam_search", "speculative")))
+@pytest.mark.parametrize("strategy", WITHOUT_HEADS)
 def test_every_strategy_writes_what_it_writes_on_torch(strategy):
     plain, found = (finished(asked(strategy, weights=weights)) for weights in ({}, ON))
     assert tokens(found) == tokens(plain)

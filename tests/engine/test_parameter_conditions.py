@@ -11,7 +11,6 @@ from engine.declare.params import params_of
 from engine.strategies import STRATEGIES
 from engine.strategies.parameter_conditions import conditional_parameters
 from engine.trace.events import Failed
-from tests.helpers.nightly import some_by_day
 from tests.helpers.random_params import value_of
 from tests.helpers.strategies import NEXT_TOKEN
 from tests.helpers.talkers import PROMPT, assistant, target
@@ -41,10 +40,7 @@ def off(name):
 
 # This makes many runs.
 @pytest.mark.by_day("watermark")
-@pytest.mark.parametrize(
-    "name",
-    some_by_day((n for n in NEXT_TOKEN if DEPENDENT[n]), ("sampling", "speculative", "watermark")),
-)
+@pytest.mark.parametrize("name", [n for n in NEXT_TOKEN if DEPENDENT[n]])
 def test_what_is_put_off_changes_nothing(name):
     without = off(name)
     kinds = params_of(STRATEGIES[name].config)

@@ -14,7 +14,7 @@ from engine.trace.json_io import dumps, loads
 from tests.helpers.models import VOCAB, golden_model, native
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import failed, finished
-from tests.helpers.strategies import BY_LOOP
+from tests.helpers.strategies import OURS
 from tests.helpers.tokenizers import speaker_of
 
 PROMPT = [5, 9, 31, 7]
@@ -83,9 +83,9 @@ def kept_to(ids, allowed):
     return any(list(entry[: len(body)]) == body for entry in allowed)
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day("10-sampling-list", "10-contrastive_search-list", "10-speculative-callable")
 @pytest.mark.parametrize("form", ["list", "callable"])
-@pytest.mark.parametrize("name", BY_LOOP)
+@pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize("tries", TRIES)
 def test_the_output_keeps_to_what_is_allowed(name, form, tries):
     for seed in range(tries):

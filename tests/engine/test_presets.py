@@ -13,7 +13,6 @@ from engine.analysis.likelihood import score_trace
 from engine.analysis.watermark_detection import Detection, detect_trace
 from engine.loops.beams.greedy_path import divergence_index
 from engine.strategies.base import STORY
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import finished
 
 
@@ -152,7 +151,7 @@ def judged(name: str) -> Detection:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["Green lists", "SynthID", *mark_nightly(["Selfhash"])])
+@pytest.mark.parametrize("name", ["Green lists", "SynthID", "Selfhash"])
 def test_the_mark_is_found_within_a_few_dozen_tokens(name):
     found = judged(name)
     assert found.verdict.prediction

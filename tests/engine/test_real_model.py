@@ -7,7 +7,6 @@ import pytest
 from engine import DecodeRequest
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import incompatibility_reason
-from tests.helpers.nightly import some_by_day
 from tests.helpers.real import CHAT, PLAIN, assistant_of, ids_of, real_model
 from tests.helpers.references import SAMPLED, expected, params_of
 from tests.helpers.runs import finished
@@ -37,7 +36,7 @@ def check(strategy, prompt, new, seed):
 
 
 @pytest.mark.by_day("sampling")
-@pytest.mark.parametrize("strategy", some_by_day(WITHOUT_HEADS, ("sampling", "speculative")))
+@pytest.mark.parametrize("strategy", WITHOUT_HEADS)
 def test_a_strategy_gives_the_tokens_of_transformers(strategy):
     check(strategy, CHAT, NEW, SEED)
 

@@ -25,7 +25,6 @@ from engine.run import prompt_request
 from engine.run.request import request_from_trace
 from engine.trace import json_io
 from tests.helpers.models import tiny_llama
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import failed, finished
 from tests.helpers.talker import said, talker
 from tests.helpers.tokenizers import KINDS, tokenizer_of
@@ -144,9 +143,7 @@ def run_ids(trace, other):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("reading", "form"), [("parse", "generate"), *mark_nightly([("text", "pipeline")])]
-)
+@pytest.mark.parametrize(("reading", "form"), [("parse", "generate"), ("text", "pipeline")])
 def test_exported_code_gives_the_same_tokens(reading, form):
     trace = run(special_tokens=reading)
     assert verify_export(trace, form=form).equal

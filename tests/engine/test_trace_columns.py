@@ -17,7 +17,6 @@ from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.records import COLUMNS_SCHEMA, SCHEMA
 from engine.trace.schema import trace_schema
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.recordings import FIRST
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -103,7 +102,7 @@ def test_bad_columns_are_refused_with_their_place(data, change, said):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["dola", *mark_nightly(n for n in OURS if n != "dola")])
+@pytest.mark.parametrize("name", ["dola", *(n for n in OURS if n != "dola")])
 def test_two_hundred_steps_are_small(name, tmp_path):
     params = {"max_new_tokens": 200, "min_new_tokens": 200}
     trace = finished(DecodeRequest(name, prompt="My name is", params=params))

@@ -28,7 +28,7 @@ from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.paused_run import paused_run
 from tests.helpers.queue import queue_states
 from tests.helpers.runs import decode_as, finished, trace_of_run, without_time
-from tests.helpers.strategies import BY_LOOP, make
+from tests.helpers.strategies import OURS, make
 from tests.helpers.visitors import FIRST, SECOND, asking_as
 from tests.helpers.zoo import zoo_model
 
@@ -76,7 +76,7 @@ def changes(order):
 
 
 @pytest.mark.by_day("sampling", "speculative")
-@pytest.mark.parametrize("name", BY_LOOP)
+@pytest.mark.parametrize("name", OURS)
 def test_each_run_is_what_it_is_alone(name):
     long = make(name, max_new_tokens=16)
     short = make("beam_search", seed=2, max_new_tokens=6, num_beams=3)

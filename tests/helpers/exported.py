@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.export.files import SCRIPT, export_files
+from engine.export.verify import parse_printed_ids
 from tests.helpers.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -88,3 +91,37 @@ def run_scripts(
         check=True,
     )
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """A run, the script that it exports, and what this printed.
+
+    ``shortly`` is what the run in short printed, None where the script has none.
+    """
+
+    trace: Any
+    script: Path
+    said: str
+    shortly: str | None
+
+    def check_printed(self) -> None:
+        """Assert that the script printed the recorded tokens."""
+        recorded = [list(output.token_ids) for output in self.trace.outputs]
+        assert parse_printed_ids(self.said) == recorded, self.said
+
+
+def run_exports(traces: Sequence[Any], place: Path, script: str = SCRIPT) -> list[ExportedRun]:
+    """Run one of the exported scripts of each run in one fresh process.
+
+    Args:
+        traces: the runs.
+        place: an empty folder.
+        script: which of the exported files is run.
+    """
+    scripts = [written(trace, place / str(i), script) for i, trace in enumerate(traces)]
+    said = run_scripts(scripts, place)
+    return [
+        ExportedRun(trace, path, str(said[str(path)]), said.get(f"{path} short"))
+        for trace, path in zip(traces, scripts, strict=True)
+    ]

@@ -10,20 +10,21 @@ import pytest
 
 
 def cases_by_day(cases: Sequence[str], chosen: Sequence[int | str]) -> set[str]:
-    """Return the cases of a test that its mark ``by_day`` leaves to the day.
+    """Return the cases of a test that run by day, of those that are not nightly already.
 
     Args:
-        cases: ids of its cases, in their order.
-        chosen: what the mark holds: a number of cases, taken at equal distances, or the ids of some.
+        cases: ids of these cases, in their order.
+        chosen: what its mark ``by_day`` holds: ids, or a number of cases, taken at equal distances.
 
     Raises:
         ValueError: there is no such case.
     """
-    if [*map(type, chosen)] != [int]:
-        missing = {*chosen}.difference(cases)
+    named = {case for case in chosen if isinstance(case, str)}
+    if named:
+        missing = named.difference(cases)
         if missing:
-            raise ValueError(f"there are no cases {sorted(map(str, missing))}")
-        return {case for case in cases if case in chosen}
+            raise ValueError(f"there are no cases {sorted(missing)}")
+        return named
     number = min(int(chosen[0]), len(cases))
     last = max(number - 1, 1)
     return {cases[at * (len(cases) - 1) // last] for at in range(number)}

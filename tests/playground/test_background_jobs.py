@@ -15,14 +15,11 @@ from tests.helpers.going_on import Run, begun, check, page_at
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.server import free_port, process
 
+pytestmark = pytest.mark.nightly
 
-@pytest.mark.nightly
+
 @pytest.mark.parametrize(
-    "end",
-    [
-        pytest.param(signal.SIGTERM, marks=pytest.mark.nightly, id="ended"),
-        pytest.param(signal.SIGKILL, id="killed"),
-    ],
+    "end", [pytest.param(signal.SIGTERM, id="ended"), pytest.param(signal.SIGKILL, id="killed")]
 )
 def test_every_step_comes_once_when_the_server_is_started_again(tmp_path, end):
     """One of the runs has begun, one goes along with it or is about to, and one waits in line."""
@@ -44,7 +41,6 @@ def test_every_step_comes_once_when_the_server_is_started_again(tmp_path, end):
     assert runs[0].states >= 1
 
 
-@pytest.mark.nightly
 def test_what_comes_out_otherwise_is_a_run_of_its_own(tmp_path):
     run, journal = Run("sampling", seed=3, temperature=1.3), tmp_path / "journal.db"
     about = {"port": free_port(), "journal": journal, "process_gone_s": 2.0}

@@ -212,13 +212,7 @@ def run_shown_snippet(told, language, folder):
 
 @pytest.mark.by_day("greedy-javascript")
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        name if name == "greedy" else pytest.param(name, marks=pytest.mark.nightly)
-        for name in STRATEGIES
-    ],
-)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_snippet_that_is_shown_runs(server, info, strategy, language, tmp_path):
     found = run_shown_snippet(info[f"/{strategy}"], language, tmp_path)
     example = info[f"/{strategy}"]["parameters"][0]["example_input"]

@@ -13,7 +13,6 @@ import pytest
 from engine.settings import Settings
 from playground.server import logs
 from tests.helpers.client import Client
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.patience import comes_true
 from tests.helpers.server import process
 
@@ -81,9 +80,7 @@ def ask_for_all(url):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    "form", [logs.TEXT, *mark_nightly([f for f in logs.FORMATS if f != logs.TEXT])]
-)
+@pytest.mark.parametrize("form", [logs.TEXT, *[f for f in logs.FORMATS if f != logs.TEXT]])
 def test_nothing_of_a_visitor_is_in_the_log_of_a_server(tmp_path, form):
     log = tmp_path / "log.txt"
     about = {"log_format": form, "log_level": "info", "metrics_token": "s3cret-of-it"}

@@ -22,7 +22,6 @@ from playground.shell import lazy_imports
 from playground.shell.gradio_patches import skip_stub_generation
 from playground.shell.guard import guard_handler
 from playground.shell.page_head import insert_head
-from tests.helpers.nightly import mark_nightly
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.server import ROOT
 
@@ -113,14 +112,10 @@ def test_on_a_zerogpu_nothing_is_put_off():
     [
         "torch.zeros(1)",
         "from transformers.cache_utils import Cache; assert Cache is sys.modules['transformers'].Cache",
-        *mark_nightly(
-            [
-                "transformers.GenerationMixin",
-                "devices.default_device()",
-                "processors.GreenListProcessor",
-                "import torch.nn.functional",
-            ]
-        ),
+        "transformers.GenerationMixin",
+        "devices.default_device()",
+        "processors.GreenListProcessor",
+        "import torch.nn.functional",
     ],
 )
 def test_whatever_is_used_first_brings_all_of_it(use):

@@ -14,7 +14,6 @@ from playground.runs import run_text as writing
 from playground.tabs import watermark_bench as bench
 from playground.tabs import watermark_view as view
 from tests.helpers.jobs import read
-from tests.helpers.nightly import mark_nightly
 
 MARK = {
     "scheme": "greenlist",
@@ -168,7 +167,7 @@ def test_a_z_that_repeats_alone_lift_is_called_doubtful():
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("scheme", ["greenlist", *mark_nightly(["synthid"])])
+@pytest.mark.parametrize("scheme", ["greenlist", "synthid"])
 def test_a_wrong_key_is_the_control(scheme):
     mark = {**MARK, "scheme": scheme}
     html = judge(write(80, mark)[-1]["text"], mark)

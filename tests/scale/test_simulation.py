@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks.scale.simulate import repeated, simulate
 from benchmarks.scale.world import Crowd, Hall, Kind, pass_costs
-from tests.helpers.nightly import mark_nightly
 
 RUNS = 12_000
 REPEATS = 8
@@ -44,8 +43,7 @@ def holds(kind, crowd, hall, expected, of="waits"):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("kind", "load"),
-    [(EXPONENTIAL, 0.5), *mark_nightly([(EXPONENTIAL, 0.7), (CONSTANT, 0.5), (CONSTANT, 0.7)])],
+    ("kind", "load"), [(EXPONENTIAL, 0.5), (EXPONENTIAL, 0.7), (CONSTANT, 0.5), (CONSTANT, 0.7)]
 )
 def test_one_server_waits_as_pollaczek_and_khinchine_say(kind, load):
     spread = 1 if kind is EXPONENTIAL else 0
@@ -53,7 +51,7 @@ def test_one_server_waits_as_pollaczek_and_khinchine_say(kind, load):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("servers", "load"), [(2, 0.7), *mark_nightly([(5, 0.8)])])
+@pytest.mark.parametrize(("servers", "load"), [(2, 0.7), (5, 0.8)])
 def test_servers_of_one_line_wait_as_erlang_says(servers, load):
     offered = servers * load
     terms = [offered**k / math.factorial(k) for k in range(servers)]

@@ -94,16 +94,7 @@ def test_the_code_prints_the_recorded_tokens(runs, printed, name):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("turns", marks=pytest.mark.nightly),
-        pytest.param("tools", marks=pytest.mark.nightly),
-        pytest.param("prefilled", marks=pytest.mark.nightly),
-        "a loop of its own",
-        pytest.param("typed", marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.parametrize("name", ["turns", "tools", "prefilled", "a loop of its own", "typed"])
 def test_a_check_finds_the_recorded_tokens(runs, name):
     found = verify_export(runs[name])
     assert found.equal, found.message

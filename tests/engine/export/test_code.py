@@ -10,10 +10,9 @@ import pytest
 from engine import DecodeRequest, load
 from engine.errors import ExportError
 from engine.export.files import PIPELINE, export_files, pipeline_refusal
-from engine.export.verify import parse_printed_ids
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
-from tests.helpers.exported import run_scripts, written
+from tests.helpers.exported import run_exports
 from tests.helpers.heads import with_heads
 from tests.helpers.models import fresh_model
 from tests.helpers.runs import finished
@@ -108,15 +107,6 @@ def record(folders, name, params, model="llama"):
     return finished(request)
 
 
-def run_exports(traces, place):
-    """Run the exported scripts of some runs in one fresh process."""
-    scripts = [written(trace, place / str(i)) for i, trace in enumerate(traces)]
-    said = run_scripts(scripts, place)
-    return [
-        (t, s, said[str(s)], said.get(f"{s} short")) for t, s in zip(traces, scripts, strict=True)
-    ]
-
-
 @pytest.fixture(scope="module")
 def runs(folders, tmp_path_factory):
     """Record the cases of the day, and run what they export."""
@@ -135,10 +125,7 @@ def more_runs(folders, tmp_path_factory):
 
 
 def test_what_was_read_again_is_read_again_by_the_code(runs):
-    assert ["use_cache=True" in script.read_text() for _, script, _, _ in runs][-2:] == [
-        True,
-        False,
-    ]
+    assert ["use_cache=True" in run.script.read_text() for run in runs[-2:]] == [True, False]
 
 
 def test_what_generate_refuses_is_not_written_as_code(folders):
@@ -147,13 +134,8 @@ def test_what_generate_refuses_is_not_written_as_code(folders):
         export_files(trace)
 
 
-def check_printed(run):
-    trace, _, said, _ = run
-    assert parse_printed_ids(said) == [list(output.token_ids) for output in trace.outputs], said
-
-
 def check_short(run):
-    trace, script, _, said = run
+    trace, script, said = run.trace, run.script, run.shortly
     if any(trace.config.get(name) for name in ("prefix_allowed_tokens_fn", "stop_strings")):
         assert said is None, "these are no plain lines"
         return
@@ -177,7 +159,7 @@ def check_short(run):
 
 @pytest.mark.parametrize("number", range(len(CASES) + 3))
 def test_the_script_prints_the_recorded_tokens(runs, number):
-    check_printed(runs[number])
+    runs[number].check_printed()
 
 
 @pytest.mark.parametrize("number", range(len(CASES) + 3))
@@ -188,12 +170,12 @@ def test_the_run_in_short_writes_the_same(runs, number):
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", range(len(MORE_CASES)))
 def test_the_script_with_more_settings_prints_the_recorded_tokens(more_runs, number):
-    check_printed(more_runs[number])
+    more_runs[number].check_printed()
     check_short(more_runs[number])
 
 
 def test_no_pipeline_makes_the_run_of_a_custom_method(runs):
-    trace = next(trace for trace, *_ in runs if trace.method is not None)
+    trace = next(run.trace for run in runs if run.trace.method is not None)
     assert clean(pipeline_refusal(trace)).startswith(
         "A pipeline reads a method's result differently"
     )

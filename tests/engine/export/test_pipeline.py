@@ -14,10 +14,10 @@ from engine.export import verify as checks
 from engine.export.files import PIPELINE, export_files, pipeline_files, pipeline_refusal
 from engine.export.pipeline import pipeline_call
 from engine.export.plan import plan_export
-from engine.export.verify import parse_printed_ids, verify_export
+from engine.export.verify import verify_export
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
-from tests.helpers.exported import run_scripts, written
+from tests.helpers.exported import run_exports
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -61,35 +61,23 @@ def record(name, params, prompt=PROMPT):
     return finished(request)
 
 
-def run_pipelines(traces, place):
-    """Run the pipelines of some runs in one fresh process."""
-    scripts = [written(trace, place / str(i), PIPELINE) for i, trace in enumerate(traces)]
-    said = run_scripts(scripts, place)
-    return [(t, said[str(s)], said.get(f"{s} short")) for t, s in zip(traces, scripts, strict=True)]
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Record the cases of the day, then run all pipelines in one fresh process."""
     traces = [record(name, params) for name, params in CASES]
     traces.append(record("greedy", {}, SPELLED))
-    return run_pipelines(traces, tmp_path_factory.mktemp("exports"))
+    return run_exports(traces, tmp_path_factory.mktemp("exports"), PIPELINE)
 
 
 @pytest.fixture(scope="module")
 def more_runs(tmp_path_factory):
     """Record the cases of the night, then run all pipelines in another fresh process."""
     traces = [record(name, params) for name, params in MORE_CASES]
-    return run_pipelines(traces, tmp_path_factory.mktemp("exports"))
-
-
-def check_printed(run):
-    trace, said, _ = run
-    assert parse_printed_ids(said) == [list(output.token_ids) for output in trace.outputs], said
+    return run_exports(traces, tmp_path_factory.mktemp("exports"), PIPELINE)
 
 
 def check_short(run):
-    trace, _, said = run
+    trace, said = run.trace, run.shortly
     own_words = trace.config.get("stop_strings") and "custom_generate" in str(said)
     if trace.config.get("prefix_allowed_tokens_fn") or own_words:
         assert said is None, "these are no plain lines"
@@ -103,7 +91,7 @@ def check_short(run):
 
 @pytest.mark.parametrize("number", range(len(CASES) + 1))
 def test_the_pipeline_prints_the_recorded_tokens(runs, number):
-    check_printed(runs[number])
+    runs[number].check_printed()
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
@@ -114,12 +102,12 @@ def test_the_pipeline_in_short_writes_the_same(runs, number):
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", range(len(MORE_CASES)))
 def test_the_pipeline_with_more_settings_prints_the_recorded_tokens(more_runs, number):
-    check_printed(more_runs[number])
+    more_runs[number].check_printed()
     check_short(more_runs[number])
 
 
 def test_a_pipeline_would_choose_what_it_is_not_given(runs):
-    greedy = export_files(runs[0][0])[PIPELINE]
+    greedy = export_files(runs[0].trace)[PIPELINE]
     assert "config.do_sample = False" in greedy
     assert "config.temperature" not in greedy
     sampled = export_files(record("sampling", {"max_new_tokens": 2}))[PIPELINE]
@@ -127,7 +115,7 @@ def test_a_pipeline_would_choose_what_it_is_not_given(runs):
 
 
 def test_the_notebook_ends_with_the_pipeline(runs):
-    for trace, _, _ in runs[:3]:
+    for trace in (run.trace for run in runs[:3]):
         files = export_files(trace)
         last = json.loads(files["run.ipynb"])["cells"][-1]
         assert "".join(last["source"]) == pipeline_call(plan_export(trace))
@@ -160,12 +148,12 @@ def test_what_no_pipeline_can_do_is_said_in_one_sentence(tmp_path, capsys):
 
 def test_a_form_that_does_not_exist_is_refused(runs):
     with pytest.raises(ParameterError, match="generate, pipeline"):
-        verify_export(runs[0][0], form="diffusers")
+        verify_export(runs[0].trace, form="diffusers")
 
 
 @pytest.mark.nightly
 def test_the_commands_write_and_check_a_pipeline(runs, tmp_path, capsys):
-    trace = next(t for t, _, _ in runs if t.strategy == "contrastive_search")
+    trace = next(run.trace for run in runs if run.trace.strategy == "contrastive_search")
     path = tmp_path / "run.json"
     json_io.save(trace, path)
     assert main(["export", str(path), "--as", "pipeline", "--to", str(tmp_path / "out")]) == 0
@@ -179,7 +167,7 @@ def test_the_commands_write_and_check_a_pipeline(runs, tmp_path, capsys):
 
 @pytest.mark.parametrize("in_a_process", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_a_changed_run_is_not_what_the_pipeline_makes(runs, monkeypatch, in_a_process):
-    trace, said, _ = runs[0]
+    trace, said = runs[0].trace, runs[0].said
     if not in_a_process:
         monkeypatch.setattr(checks, "_run_script", lambda *call: (0, said, ""))
     output = trace.outputs[0]
