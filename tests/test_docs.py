@@ -34,7 +34,7 @@ EXPLAINED = {name for entry in ENTRIES for name in re.findall(r"`(\w+)`", entry)
 PLAIN = {
     "what it says": "id name index start end reason token_id token_ids",
     "the request's own fields": "strategy config prompt prompt_ids speech",
-    "facts of the machine and its models": "revision dtype device vocab_size is_encoder_decoder "
+    "facts of the machine and its models": "revision dtype device host vocab_size is_encoder_decoder "
     "versions eos_token_ids",
     "durations, their unit in their name": "timing total_s first_token_s load_s queue_s check_s",
     "sentences and figures for a reader": "notes metrics new_tokens tokens_per_s",

@@ -97,7 +97,7 @@ def score_trace(
         raise ModelError(
             "{name} is given text alone, and this text is about something else.", name=base.name
         )
-    if trace.served is not None:
+    if trace.is_on_server:
         same = _reads_same_tokens(trace, base)
     else:
         same = writer is None or has_same_vocabulary(writer, base)

@@ -79,7 +79,7 @@ class ModelServer:
         """
         if self.dialect.server == "vllm":
             return self._vllm_tokens({"prompt": prompt, "add_special_tokens": True})
-        return self._llamacpp_tokens(prompt, special=False)
+        return self.tokenize(prompt, special=False)
 
     def encode_messages(self, messages: ChatMessages) -> PromptTokens:
         """Return the tokens of a conversation in the model's chat template.
@@ -92,7 +92,7 @@ class ModelServer:
         body = {"messages": [*messages]}
         answer = self.client.post(f"{self.dialect.root}/apply-template", body)
         text = read_text(read_object(answer, "prompt").get("prompt"), "prompt")
-        return self._llamacpp_tokens(text, special=True)
+        return self.tokenize(text, special=True)
 
     def name_ids(self, ids: Sequence[int]) -> dict[int, bytes]:
         """Return the bytes of tokens, as far as the server says them.
@@ -109,7 +109,7 @@ class ModelServer:
             text = read_text(read_object(answer, "text").get("content"), "content")
         except (ServerError, TraceError):
             return {}
-        return self._llamacpp_tokens(text, special=True, begin=False).names if text else {}
+        return self.tokenize(text, special=True, begin=False).names if text else {}
 
     def end_ids(self) -> tuple[int, ...]:
         """Return the ids of the token that ends a text; empty if the server does not say it.
@@ -124,7 +124,7 @@ class ModelServer:
             name = read_text(facts.get("eos_token"), "eos_token")
         except (ServerError, TraceError):
             return ()
-        found = self._llamacpp_tokens(name, special=True, begin=False).ids if name else ()
+        found = self.tokenize(name, special=True, begin=False).ids if name else ()
         return found if len(found) == 1 else ()
 
     def _vllm_tokens(self, asked: Mapping[str, object]) -> PromptTokens:
@@ -132,7 +132,17 @@ class ModelServer:
         answer = read_object(self.client.post(f"{self.dialect.root}/tokenize", body), "tokens")
         return PromptTokens(tuple(self._check(read_ids(answer.get("tokens"), "tokens"))), {})
 
-    def _llamacpp_tokens(self, text: str, *, special: bool, begin: bool = True) -> PromptTokens:
+    def tokenize(self, text: str, *, special: bool, begin: bool = True) -> PromptTokens:
+        """Return the tokens of a text on a llama.cpp server.
+
+        Args:
+            text: the text.
+            special: whether special tokens that it spells are read as such.
+            begin: whether the tokens come first that the model begins with.
+
+        Raises:
+            DecodeError: the server did not answer, or without tokens.
+        """
         body = {
             "content": text,
             "with_pieces": True,

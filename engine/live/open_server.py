@@ -19,18 +19,15 @@ from engine.sources.source import Endpoint, Source
 
 
 @contextmanager
-def open_server(
-    request: DecodeRequest, plan: LivePlan, cancelled: threading.Event
-) -> Iterator[tuple[ModelServer, ServerReport, PromptTokens | None]]:
-    """Yield the server, what it reports, and the prompt's tokens; None if it takes texts only.
+def connect(request: DecodeRequest, cancelled: threading.Event) -> Iterator[ModelServer]:
+    """Yield the server of a run, which counts among the few that go on at a time.
 
     Args:
         request: the run; its model is named ``endpoint:ADDRESS#MODEL``.
-        plan: what it asks of the server.
         cancelled: set to end a request that is under way.
 
     Raises:
-        EngineError: the server does not answer, or cannot do it.
+        EngineError: the server does not answer, or too many runs go on.
     """
     source = Source.parse(request.model)
     assert isinstance(source, Endpoint)
@@ -38,7 +35,24 @@ def open_server(
         one_of_few(VISITOR.get().address),
         EndpointClient(source.address, cancelled=cancelled) as client,
     ):
-        server = ModelServer(client, source.model)
+        yield ModelServer(client, source.model)
+
+
+@contextmanager
+def open_server(
+    request: DecodeRequest, plan: LivePlan, cancelled: threading.Event
+) -> Iterator[tuple[ModelServer, ServerReport, PromptTokens | None]]:
+    """Yield the server, what it reports, and the prompt's tokens; None if it takes texts only.
+
+    Args:
+        request: see ``connect``.
+        plan: what it asks of the server.
+        cancelled: see ``connect``.
+
+    Raises:
+        EngineError: the server does not answer, or cannot do it.
+    """
+    with connect(request, cancelled) as server:
         able = probe(server)
         check_able(plan, able, server.dialect)
         yield server, able, _read_prompt(server, request)

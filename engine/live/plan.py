@@ -19,15 +19,12 @@ SAMPLER = "sampler"
 _HANDLED = frozenset(
     ("max_new_tokens", "stop_strings", "eos_token_id", "temperature", "top_k", "top_p", "min_p")
 )
-_WHOLE = Message("it compares the probability of every token, so it needs the whole vocabulary")
+STRATEGIES_OF_SERVERS = ("greedy", "sampling")
+"""Strategies that servers have."""
+NEED_WHOLE_VOCABULARY = ("beam_search", "beam_sampling", "diverse_beam_search", "watermark")
+"""Strategies that need the probability of every token, and nothing else of the model."""
 _REASONS = {
-    "greedy": "",
-    "sampling": "",
-    "watermark": Message(
-        "it changes the probability of every token, so it needs the whole vocabulary"
-    ),
-    "beam_search": _WHOLE,
-    **dict.fromkeys(("beam_sampling", "diverse_beam_search"), _WHOLE),
+    **dict.fromkeys((*STRATEGIES_OF_SERVERS, *NEED_WHOLE_VOCABULARY), ""),
     "contrastive_search": Message("it needs the hidden states of the model"),
     "dola": Message("it needs the layers of the model"),
     "early_exit": Message("it needs the layers of the model"),
@@ -72,7 +69,7 @@ def make_plan(request: DecodeRequest) -> LivePlan:
     checked = check_request(dataclasses.replace(request, params=params, model=None))
     name = checked.strategy.name
     _check_strategy(name)
-    _check_inputs(request)
+    check_inputs(request)
     config = checked.config
     _check_params(config, sampler)
     if request.seed > LARGEST_SEED:
@@ -153,14 +150,19 @@ def _check_strategy(name: str) -> None:
     reason = refusal_on_server(name)
     if reason:
         raise ModelError(
-            "{strategy} does not work with a model behind an address: {reason}. Use greedy or "
-            "sampling.",
+            "{strategy} does not work with a model behind an address: {reason}. Use greedy, "
+            "sampling, a beam search or watermark.",
             strategy=name,
             reason=reason,
         )
 
 
-def _check_inputs(request: DecodeRequest) -> None:
+def check_inputs(request: DecodeRequest) -> None:
+    """Check that a request gives nothing that only a model on this machine can use.
+
+    Raises:
+        DecodeError: it does; the message names it.
+    """
     given = {
         "assistant": request.assistant,
         "image": request.image,

@@ -15,12 +15,13 @@ from engine.endpoints.server_lookup import ModelServer
 from engine.errors import Cancelled, StoppedError, TraceError
 from engine.live.open_server import open_server
 from engine.live.own_draw import OwnSampler
-from engine.live.plan import make_plan
+from engine.live.plan import NEED_WHOLE_VOCABULARY, make_plan
 from engine.live.record import LiveRecord
 from engine.live.token_by_token import ask_next_token, draw_tokens
 from engine.messages import Message
 from engine.run.jobs import EventCallback, JobStream
 from engine.run.request import DecodeRequest, check_request
+from engine.run.run_counters import CountedRun
 from engine.settings import SETTINGS
 from engine.sources.endpoint_address import PREFIX
 from engine.sources.source import Source
@@ -45,6 +46,10 @@ def check_values(request: DecodeRequest) -> int:
     if is_on_server(request):
         # An address that is not allowed is refused as well.
         Source.parse(request.model)
+        if _needs_whole_vocabulary(request):
+            from engine.live.whole_run import check_whole_request
+
+            return check_whole_request(request).config.num_return_sequences
         make_plan(request)
         return 1
     return check_request(request).config.num_return_sequences
@@ -52,7 +57,16 @@ def check_values(request: DecodeRequest) -> int:
 
 def decode_on_server(request: DecodeRequest) -> JobStream:
     """Start a run on a server; see ``engine.run.decoding.decode`` for its events."""
-    return JobStream(lambda send, cancelled: LiveRun(request, send, cancelled))
+    if _needs_whole_vocabulary(request):
+        # Imported late: the page checks requests before transformers is loaded.
+        from engine.live.whole_run import WholeRun
+
+        return JobStream(partial(CountedRun, request.strategy, partial(WholeRun, request)))
+    return JobStream(partial(LiveRun, request))
+
+
+def _needs_whole_vocabulary(request: DecodeRequest) -> bool:
+    return request.strategy in NEED_WHOLE_VOCABULARY
 
 
 class LiveRun:

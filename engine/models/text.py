@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -296,7 +297,8 @@ def tokenize_text(tokenizer: Tokenizer, text: str, **options: Any) -> Any:
         options: arguments of the tokenizer's call. With ``split_special_tokens``, text that spells a
             special token stays text.
     """
-    with _TOKENIZER_LOCK:
+    # That of a model server has no such state, and others must not wait for the server.
+    with nullcontext() if getattr(tokenizer, "is_stateless", False) else _TOKENIZER_LOCK:
         return tokenizer(text, **options)
 
 

@@ -172,7 +172,8 @@ def fit_request(
             file=ENTRY,
         )
         checked = dataclasses.replace(checked, notes=(*checked.notes, own))
-    if uses_cache(checked.strategy, target.capabilities):
+    # A server has a cache of its own.
+    if uses_cache(checked.strategy, target.capabilities) or target.info().host:
         return checked
     note = Message(
         "Every step reads the whole text again: {name} has no cache that could serve here.",

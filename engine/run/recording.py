@@ -169,12 +169,16 @@ class Recording:
             raise DecodeError("The recorded steps disagree with the returned tokens.")
         return recorded
 
-    def partial_trace(self) -> Trace | None:
-        """Return the steps recorded before a failure as a trace, None if there are none."""
+    def partial_trace(self, reason: str = "error") -> Trace | None:
+        """Return the recorded steps of a run without an end as a trace, None if there are none.
+
+        Args:
+            reason: one of FINISH_REASONS.
+        """
         if not self.steps:
             return None
         return self._build_trace(
-            [self._build_output(ids, "error") for _, ids in sorted(self.outputs.items())]
+            [self._build_output(ids, reason) for _, ids in sorted(self.outputs.items())]
         )
 
     def _add_new_pieces(self, step: Step) -> dict[int, str]:

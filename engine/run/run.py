@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import transformers
@@ -58,6 +58,18 @@ GRAPHED_NOTE = (
     "Passes over one token were repeated from CUDA graphs, over a cache of {n} positions that are "
     "masked until they are written: a sum may differ in its last digit from that of a growing cache."
 )
+
+
+class Turn(Protocol):
+    """What decoding needs of the run's place in the queue."""
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that it has waited for its turns so far."""
+        ...
+
+    def give_way(self) -> None:
+        """Let other runs take a turn between two steps."""
 
 
 class Run:
@@ -134,7 +146,7 @@ class Run:
         return None if self.recording is None else self.recording.partial_trace()
 
     def _start_recording(
-        self, run: Prepared, ticket: Ticket, load_s: float, send: EventCallback
+        self, run: Prepared, ticket: Turn, load_s: float, send: EventCallback
     ) -> Recording:
         """Create the recording of a run after its waits."""
         self.recording = Recording(run, send, ticket.waited_s, load_s, self.witness)
@@ -143,7 +155,7 @@ class Run:
     def _decode(
         self,
         run: Prepared,
-        ticket: Ticket,
+        ticket: Turn,
         load_s: float,
         send: EventCallback,
         batch: BatchedRuns | None = None,

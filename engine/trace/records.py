@@ -210,6 +210,8 @@ class ModelInfo:
     is_encoder_decoder: bool = False
     weights: HeldWeights | None = None
     """Weight format; None for unquantised weights on one device in ``dtype``."""
+    host: str = ""
+    """Host of the server that computes the model; empty for a model on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +332,11 @@ class Trace:
     """The server that decoded the run; None for a run of this program."""
     speech: dict[str, Any] | None = None
     """Speech settings, as in Whisper's generate(): language, task, return_timestamps."""
+
+    @property
+    def is_on_server(self) -> bool:
+        """Whether a server computed the model, so that it cannot be loaded here by its name."""
+        return self.served is not None or bool(self.model.host)
 
     def steps_of(self, sequence: int = 0) -> tuple[Step, ...]:
         """Return the steps of one output, in order."""

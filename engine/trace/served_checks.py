@@ -46,11 +46,16 @@ def check_served(trace: Trace) -> None:
 
 
 def require_local_run(trace: Trace) -> None:
-    """Refuse a run that a server decoded where its model or whole distributions are needed.
+    """Refuse a run whose model is on a server where the model or whole distributions are needed.
 
     Raises:
-        EngineError: a server decoded the run.
+        EngineError: a server decoded the run, or computed its model.
     """
+    if trace.model.host:
+        raise EngineError(
+            "The model of this run is on the server {host}. This needs a model on this machine.",
+            host=trace.model.host,
+        )
     if trace.served is not None:
         raise EngineError(
             "A server decoded this run. This needs its model, or the whole distribution of every "

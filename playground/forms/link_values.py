@@ -12,7 +12,7 @@ from engine.declare.params import params_of
 from engine.declare.weights import weights_params
 from engine.errors import ParameterError
 from engine.lessons import library
-from engine.live.plan import SAMPLER, check_sampler, refusal_on_server
+from engine.live.plan import SAMPLER, STRATEGIES_OF_SERVERS, check_sampler
 from engine.messages import Message
 from engine.run.request import MAX_SEED
 from engine.sources.endpoint_address import PREFIX
@@ -98,6 +98,7 @@ def read_params(
 def read_sampler(params: Mapping[str, Any], strategy: Strategy, model: object) -> dict[str, Any]:
     """Return who draws the tokens of a model behind an address; empty for any other model."""
     addressed = isinstance(model, str) and model.startswith(PREFIX)
-    if SAMPLER not in params or not addressed or refusal_on_server(strategy.name):
+    chosen = addressed and strategy.name in STRATEGIES_OF_SERVERS
+    if SAMPLER not in params or not chosen:
         return {}
     return {SAMPLER: check_sampler(params[SAMPLER])}

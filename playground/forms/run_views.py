@@ -16,6 +16,8 @@ _MAPPED_STRATEGIES = ("sampling",)
 """Strategies whose runs have dial maps."""
 _QUESTIONS = (*_SERVER_QUESTIONS, "draw", "xray", "formula")
 """All question tabs of a step, in order."""
+MODEL_VIEWS = (*_SERVER_QUESTIONS, "dial_map", "family", "beside", "export")
+"""Views that need the run's model on this machine."""
 
 
 def trace_visuals(trace: Trace) -> tuple[str, ...]:
@@ -30,7 +32,8 @@ def trace_views(trace: Trace) -> list[str]:
     """Return all views of a run in page order."""
     if trace.served is not None:
         return served_views()
-    return stage_views(trace.strategy, trace_visuals(trace))
+    views = stage_views(trace.strategy, trace_visuals(trace))
+    return [name for name in views if not (trace.model.host and name in MODEL_VIEWS)]
 
 
 def live_views() -> list[str]:

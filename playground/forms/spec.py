@@ -43,7 +43,7 @@ from engine.strategies.media_presets import MEDIA_PRESETS
 from engine.strategies.parameter_conditions import conditional_parameters
 from playground.forms import controls, media_inputs, model_options
 from playground.forms.model_options import OfferedModel, list_offered_models
-from playground.forms.run_views import live_views, stage_views
+from playground.forms.run_views import MODEL_VIEWS, live_views, stage_views
 from playground.shell import lazy_imports
 from visualizers import strategy_visuals
 
@@ -82,6 +82,7 @@ def _cached_spec(
         "typed_models": model_options.can_type_models(),
         "addresses": model_options.can_type_addresses(),
         "served_views": live_views(),
+        "model_views": [*MODEL_VIEWS],
         "installable": model_options.installable_spec(),
         "media": media_inputs.media_options(),
         "drafts": model_options.drafts_spec(models),

@@ -269,7 +269,7 @@ def _judge_column(
         return column, [Message("{label} was not judged: it was stopped.", label=label)]
     try:
         writer = None
-        if trace.served is None:
+        if not trace.is_on_server:
             source, weights = Source.parse(trace.model.id), weights_from_info(trace.model)
             writer = ModelLoader(stopped, tell)(source, weights)
         scores = run_in_thread(partial(score_trace, trace, base, writer, stopped, tell))

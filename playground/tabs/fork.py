@@ -11,8 +11,7 @@ from typing import Any
 
 from engine.analysis.fork import BranchPoint, make_branch
 from engine.errors import EngineError, ParameterError
-from engine.live import is_on_server
-from engine.live.plan import make_plan
+from engine.live import check_values, is_on_server
 from engine.live.resume import check_known_ids
 from engine.messages import Message
 from engine.models.loading import LoadedModel
@@ -212,7 +211,7 @@ def _branch_on_server(
     check_known_ids(place.prompt_ids, (*place.kept_ids, token_id), merged=False)
     branch = make_branch(place, token_id=token_id)
     request = dataclasses.replace(asked, input_ids=list(branch.input_ids), parent=branch.parent)
-    make_plan(request)
+    check_values(request)
     return request
 
 

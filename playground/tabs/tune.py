@@ -154,7 +154,7 @@ def _table_state(table: Table, news: list[CellResult]) -> dict[str, Any]:
 
 def _short_code(trace: Trace | None) -> str | None:
     """Return code that repeats a run, None of an earlier run and of one that a server decoded."""
-    return None if trace is None or trace.served else short_code(plan_export(trace))
+    return None if trace is None or trace.is_on_server else short_code(plan_export(trace))
 
 
 def _take_over(payload: Mapping[str, Any]) -> Any:

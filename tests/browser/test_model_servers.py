@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from engine import DecodeRequest
 from engine.analysis.server_comparison import compare_with_server
 from engine.models.loading import load
+from engine.run.decoding import decode_to_trace
 from tests.helpers.axe import grave
 from tests.helpers.llama_server import Llama, llama_of
 from tests.helpers.nightly import mark_nightly
@@ -238,3 +240,32 @@ def test_many_texts_are_drawn_from_a_server(open_page, options):
         settled(page)
         assert not grave(page)
         shot(page, f"server-draws-{options.get('width', 1440)}")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", [{}, {"path": "/?__theme=dark", "width": 390, "height": 844}])
+def test_a_server_that_lists_its_whole_vocabulary_runs_a_beam_search(open_page, options):
+    loaded = load("storyteller")
+    with llama_of(loaded, most=loaded.vocab_size).serve() as server:
+        page = open_page(**options)
+        show(page, "beam_search")
+        name_server(page, server.base, "beam_search")
+        page.locator("#beam_search-run").click()
+        expect(status(page, "beam_search")).to_contain_text("reached the token limit")
+        trace = trace_of(page, "beam_search")
+        assert trace.model.host == server.base.removeprefix("http://").removesuffix("/v1")
+        here = decode_to_trace(
+            DecodeRequest("beam_search", loaded, trace.prompt, params=trace.config, seed=trace.seed)
+        )
+        assert trace.outputs[0].token_ids == here.outputs[0].token_ids
+        # The record is whole, so its pictures are there; what asks the model is not.
+        stage = page.locator("#beam_search-stage")
+        expect(stage.locator(".bt-svg")).to_be_visible()
+        for name in ("Why", "Influence", "Continue"):
+            expect(stage.get_by_role("tab", name=name, exact=True)).to_have_count(0)
+        expect(page.locator("#beam_search-model")).not_to_contain_text("In this run")
+        assert fits(page)
+        page.emulate_media(reduced_motion="reduce")
+        settled(page)
+        assert not grave(page)
+        shot(page, f"server-beams-{options.get('width', 1440)}")

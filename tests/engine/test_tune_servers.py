@@ -106,8 +106,8 @@ def test_a_table_that_is_stopped_does_not_wait_for_a_silent_server() -> None:
     ("changes", "says"),
     [
         (
-            {"settings": [*PLAN["settings"], {"strategy": "beam_search", "params": LENGTH}]},
-            "Setting 3: beam_search does not work with a model behind an address",
+            {"settings": [*PLAN["settings"], {"strategy": "dola", "params": LENGTH}]},
+            "Setting 3: dola does not work with a model behind an address",
         ),
         (
             {"settings": [{"strategy": "sampling", "params": {"typical_p": 0.5}}]},

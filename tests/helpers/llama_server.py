@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,12 +43,12 @@ def distribution_of(loaded: LoadedModel, warmth: float = 1.0) -> Distribution:
 
 def llama_of(loaded: LoadedModel, warmth: float = 1.0, most: int = 10) -> Llama:
     """Return a server of a model on this machine, with its tokenizer."""
-    words = [loaded.pieces[i] for i in range(loaded.vocab_size)]
+    special = {i: loaded.pieces[i] for i in loaded.pieces.special}
+    words = ["" if i in special else loaded.pieces[i] for i in range(loaded.vocab_size)]
     assert loaded.tokenizer is not None
     split = partial(tokenize_text, loaded.tokenizer)
-    return Llama(
-        distribution_of(loaded, warmth), words, most, lambda text: split(text)["input_ids"]
-    )
+    distribution = distribution_of(loaded, warmth)
+    return Llama(distribution, words, most, lambda text: split(text)["input_ids"], special=special)
 
 
 @dataclass
@@ -60,6 +60,7 @@ class Llama:
         words: the text of every token.
         most: most candidates that it lists.
         split: text -> token ids; None for a token of the text's length for each word.
+        special: id -> spelling of each special token, whose word is empty.
         change: changes an event or an answer before it is sent.
         slow_after: number of events after which it waits to be released; None for never.
         dies_after: number of events after which the connection ends; None for never.
@@ -69,6 +70,7 @@ class Llama:
     words: Sequence[str] = WORDS
     most: int = 10_000
     split: Callable[[str], list[int]] | None = None
+    special: Mapping[int, str] = field(default_factory=dict[int, str])
     change: Callable[[dict[str, Any]], dict[str, Any]] = lambda event: event
     slow_after: int | None = None
     dies_after: int | None = None
@@ -84,7 +86,7 @@ class Llama:
             "/props": lambda _: Reply({"eos_token": "<end>"}),
             "/tokenize": self.tokenize,
             "/detokenize": lambda a: Reply(
-                {"content": "".join(self.words[i] for i in a.body["tokens"])}
+                {"content": "".join(self._spell(i) for i in a.body["tokens"])}
             ),
             "/apply-template": lambda a: Reply(
                 {"prompt": "".join(m["content"] for m in a.body["messages"])}
@@ -100,7 +102,10 @@ class Llama:
         text = asked.body["content"]
         split = self.split or (lambda words: [5 + len(word) % 30 for word in words.split()])
         ids = [END_ID] if text == "<end>" else split(text)
-        return Reply({"tokens": [{"id": i, "piece": self.words[i]} for i in ids]})
+        return Reply({"tokens": [{"id": i, "piece": self._spell(i)} for i in ids]})
+
+    def _spell(self, token_id: int) -> str:
+        return self.special.get(token_id, self.words[token_id])
 
     def complete(self, asked: Asked) -> Reply:
         """Answer with the most probable tokens, or with a stream of them."""

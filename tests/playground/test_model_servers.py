@@ -59,7 +59,9 @@ def test_the_page_offers_addresses_where_it_may_use_some(monkeypatch: pytest.Mon
 def test_the_page_knows_which_strategies_need_the_model_itself() -> None:
     told = {each["name"]: each["no_server"] for each in page_spec()["strategies"]}
     assert told == {name: refusal_on_server(name) for name in STRATEGIES}
-    assert {name for name, reason in told.items() if not reason} == {"greedy", "sampling"}
+    assert {name for name, reason in told.items() if not reason} == {
+        *("greedy", "sampling", "beam_search", "beam_sampling", "diverse_beam_search", "watermark")
+    }
 
 
 def test_a_question_says_in_one_line_what_a_server_reports() -> None:
@@ -243,7 +245,8 @@ def test_a_branch_on_a_server_continues_the_very_ids_and_draws_here() -> None:
         ({"prompt_ids": []}, "lacks the ids of its prompt or of its text"),
         ({"kept_ids": [900_000_001]}, "lacks the ids of its prompt or of its text"),
         ({"parent_model": "storyteller"}, "goes on at the server of its run, or with a model here"),
-        ({"strategy": "beam_search", "params": {}}, "whole vocabulary"),
+        ({"strategy": "contrastive_search", "params": {}}, "hidden states"),
+        ({"strategy": "watermark", "params": {"repetition_penalty": 2.0}}, "it reads logits"),
         ({"model": "storyteller"}, "its tokens are not those of the run that is continued"),
     ],
     ids=str,

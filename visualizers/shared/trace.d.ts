@@ -64,6 +64,7 @@ export interface ModelInfo {
   layers: number;
   is_encoder_decoder: boolean;
   weights: HeldWeights | null;
+  host: string;
 }
 export interface HeldWeights {
   quantization: string | null;

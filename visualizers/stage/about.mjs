@@ -25,8 +25,13 @@ const toText = (value) => (typeof value === "string" ? value : JSON.stringify(va
 const createEntry = (name, ...what) => [el("dt", {}, name), el("dd", {}, what)];
 
 /** @param {any} info */
-const modelSummary = ({ id, dtype, device, revision }) =>
-  [id, dtype, device, revision && tr("revision {id}", { id: revision.slice(0, 12) })]
+const modelSummary = ({ id, dtype, device, host, revision }) =>
+  [
+    id,
+    dtype,
+    host ? tr("on {host}", { host }) : device,
+    revision && tr("revision {id}", { id: revision.slice(0, 12) }),
+  ]
     .filter(Boolean)
     .join(" · ");
 

@@ -189,7 +189,7 @@ def _measure_trace(plan: TunePlan, cell: Cell, trace: Trace, seconds: float) -> 
     output, reference = trace.outputs[0], plan.prompts[cell.prompt].reference
     found: Mapping[str, float | None] = measure_run(trace, plan.checks, reference)
     # A server does not score its text.
-    wants = PERPLEXITY in plan.measures and not (plan.judge is None and trace.served)
+    wants = PERPLEXITY in plan.measures and not (plan.judge is None and trace.is_on_server)
     # Invented ids mean other texts in other runs, and all runs are measured together.
     known = not any(map(is_invented_id, output.token_ids))
     if plan.judge is not None or not wants:
@@ -213,7 +213,7 @@ def _judge_texts(
     load = ModelLoader(cancelled, tell)
 
     def score(trace: Trace) -> float | None:
-        writer = None if trace.served else load(Source.parse(trace.model.id))
+        writer = None if trace.is_on_server else load(Source.parse(trace.model.id))
         judge = load(parse_judge(plan.judge)) if plan.judge else writer
         assert judge is not None, "without a judge no server's text waits"
         return score_trace(trace, judge, writer, cancelled, tell).perplexity

@@ -290,7 +290,7 @@ export class ModelPicker {
    * @param {Run} [run]
    */
   tell(run) {
-    const known = run?.model?.id && !run.served;
+    const known = run?.model?.id && !run.served && !run.model.host;
     this.note.textContent = known ? weightsSentence(run.model) : "";
   }
 

@@ -1,4 +1,4 @@
-// The views of a strategy's tab: those of its runs, or those of a run that a server computed.
+// The views of a strategy's tab: those of its runs, or those of a run or a model that a server computed.
 import { stages, store } from "../shell/page_state.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
 import { nameKeptTokens } from "./related_runs.mjs";
@@ -13,17 +13,30 @@ store.watch({ changed: nameKeptTokens });
  */
 export function mountRunViews(root, options, trigger) {
   const key = options.strategy;
-  let served = false;
+  let kind = "here";
   const mount = () => {
-    const visuals = served ? getDeclaration().served_views : options.visuals;
-    stages.mount(root, { ...options, visuals }, trigger);
+    stages.mount(root, { ...options, visuals: viewsOf(kind, options.visuals) }, trigger);
   };
   const follow = () => {
     const run = store.shown(key);
-    if (!run?.fields || Boolean(run.served) === served) return;
-    served = !served;
+    if (!run?.fields || kindOf(run) === kind) return;
+    kind = kindOf(run);
     mount();
   };
   mount();
   store.watch({ changed: (run) => run.id === store.runId(key) && follow() });
+}
+
+/** @param {Run} run */
+const kindOf = (run) => (run.served ? "served" : run.model.host ? "on server" : "here");
+
+/**
+ * @param {string} kind
+ * @param {string[]} visuals those of a run whose model is on this machine
+ */
+function viewsOf(kind, visuals) {
+  const { served_views, model_views } = getDeclaration();
+  if (kind === "served") return served_views;
+  // Its record is whole, but nothing can be asked of its model.
+  return kind === "here" ? visuals : visuals.filter((name) => !model_views.includes(name));
 }

@@ -42,6 +42,7 @@
  * @property {boolean} typed_models whether other models may be typed
  * @property {boolean} addresses whether models behind an address may be typed
  * @property {string[]} served_views names of the views of a run that a server computed
+ * @property {string[]} model_views names of the views that need the run's model on this machine
  * @property {{ name: string, title: string, bytes: number }[]} installable models that the page can install
  * @property {Record<string, any>} groups
  * @property {Record<string, string>} strategy_groups key of a group of strategies -> its title, in order
@@ -56,6 +57,7 @@ let declaration = {
   typed_models: true,
   addresses: false,
   served_views: [],
+  model_views: [],
   installable: [],
   groups: {},
   strategy_groups: {},

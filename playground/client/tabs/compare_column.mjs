@@ -173,9 +173,9 @@ export class CompareColumn {
    * @param {Run | undefined} run
    */
   #showWeights(run) {
-    if (run?.served) {
+    if (run?.served || run?.model?.host) {
       this.weights.textContent = tr("on a server");
-      this.weights.title = run.served.host;
+      this.weights.title = run.served?.host ?? run.model.host;
       return;
     }
     const changed = Object.entries(this.form.changedWeights());

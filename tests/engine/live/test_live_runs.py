@@ -293,10 +293,8 @@ def test_a_redirect_to_a_private_address_is_not_followed() -> None:
 @pytest.mark.parametrize(
     ("strategy", "reason"),
     [
-        ("beam_search", "whole vocabulary"),
         ("contrastive_search", "hidden states"),
         ("dola", "layers of the model"),
-        ("watermark", "whole vocabulary"),
         ("prompt_lookup", "model on this machine"),
     ],
 )

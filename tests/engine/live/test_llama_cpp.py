@@ -108,6 +108,18 @@ def test_many_draws_are_single_runs_and_exact(llama: tuple[str, Popen[str]]) -> 
         assert draw.token_ids == alone.outputs[0].token_ids
 
 
+def test_a_beam_search_scores_its_text_as_the_server_does(llama: tuple[str, Popen[str]]) -> None:
+    params = {"num_beams": 2, "max_new_tokens": 3, "length_penalty": 0.0}
+    found = run(llama[0], "beam_search", params=params)
+    ids, total = list(found.prompt_ids), 0.0
+    for token_id in found.outputs[0].token_ids:
+        step = run(llama[0], input_ids=ids, params={"max_new_tokens": 1}).steps[0]
+        total += next(c.raw_logprob for c in step.candidates if c.token_id == token_id)
+        ids.append(token_id)
+    assert found.outputs[0].score == pytest.approx(total, abs=0.01)
+    assert (found.eos_token_ids, len(found.special_token_ids)) == ((2,), 17)
+
+
 def test_a_conversation_ends_with_the_models_own_token(llama: tuple[str, Popen[str]]) -> None:
     messages = [{"role": "user", "content": "Say hi."}]
     for strategy, params in (("greedy", {}), ("sampling", {**OWN, "temperature": 0.01})):
