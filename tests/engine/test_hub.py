@@ -133,6 +133,7 @@ def test_a_repository_of_pickles_is_refused_and_nothing_of_it_is_fetched(hub):
     assert hub.files() == []
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("values", "says"),
     [

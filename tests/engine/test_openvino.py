@@ -92,6 +92,7 @@ def test_every_strategy_writes_what_it_writes_on_torch(strategy):
     assert found.assistant is None or found.assistant.dtype == "float32"
 
 
+@pytest.mark.by_day("sampling")
 @pytest.mark.parametrize("strategy", ["sampling", "beam_sampling"])
 def test_a_seed_draws_the_same(strategy):
     options = {"temperature": 1.3, "top_k": 0, "num_return_sequences": 2, "new": 20}

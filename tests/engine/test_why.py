@@ -146,6 +146,7 @@ FILTERS = {
 FEWER = {"begin_suppress_tokens": 2, "min_new_tokens": 3, "bad_words_ids": 4, "suppress_tokens": 4}
 
 
+@pytest.mark.by_day(9)
 @pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize("wanted", ASKED)
 def test_a_removed_token_survives_where_the_answer_says(name, wanted):

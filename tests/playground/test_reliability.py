@@ -242,8 +242,8 @@ def test_memory_that_grows_is_noticed():
     assert set(result["missed"]) == {"visits_grown_percent", "runs_grown_percent"}
 
 
-@pytest.mark.by_day("20")
-@pytest.mark.parametrize("number", [20, 60])
+@pytest.mark.by_day("10")
+@pytest.mark.parametrize("number", [10, 60])
 def test_nonsense_is_answered(here, number):
     result = judged(fuzz.PART, fuzz.answered(here, fuzz.requests(number, 0)))
     assert result["held"], result
@@ -253,7 +253,7 @@ def test_nonsense_is_answered(here, number):
     def fail(request):
         raise RuntimeError("planted")
 
-    calls = [one for one in fuzz.requests(20, 0) if one[0] == "call"]
+    calls = [one for one in fuzz.requests(10, 0) if one[0] == "call"]
     with patch.object(api, "decode", fail):
         assert judged(fuzz.PART, fuzz.answered(here, calls))["missed"] == [answers.NO_SENTENCE]
 

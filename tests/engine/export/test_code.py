@@ -22,9 +22,13 @@ from tests.helpers.zoo import KINDS, made
 
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
 HARD_TEXT = 'Quotes " and \' and """ and \\ and \n a new line {braces} <b>'
-# One run for every strategy with its defaults, and what makes other code; then, by night, what each can be
-# asked for beyond them.
-CASES = [(name, {}) for name in NEXT_TOKEN] + [
+# By day the strategies whose code differs in kind, and settings that make other code; by night the other
+# strategies, and what each can be asked for beyond its defaults.
+BY_DAY = (
+    *("greedy", "sampling", "contrastive_search", "early_exit", "mtp", "custom"),
+    *("speculative", "watermark"),
+)
+CASES = [(name, {}) for name in BY_DAY] + [
     ("greedy", {"prefix_allowed_tokens_fn": [[7, 8, 9], [7, 20]]}),
     ("sampling", {"guidance_scale": 1.5, "negative_prompt_ids": [8, 30], "min_p": 0.02}),
     (
@@ -45,7 +49,7 @@ CASES = [(name, {}) for name in NEXT_TOKEN] + [
     ("universal_assisted", {"stop_strings": ["little"]}),
     ("watermark", {"scheme": "synthid", "top_k": 0}),
 ]
-MORE_CASES = [
+MORE_CASES = [(name, {}) for name in NEXT_TOKEN if name not in BY_DAY] + [
     (
         "greedy",
         {"repetition_penalty": 1.3, "bad_words_ids": [[9, 11], [4]], "no_repeat_ngram_size": 3},
