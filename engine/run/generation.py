@@ -127,7 +127,9 @@ _SAMPLERS = ("Temperature", "TopH", "TopK", "TopP", "MinP", "Typical", "Epsilon"
 
 def _own_samplers(config: NextTokenParams) -> list[tuple[Filter, tuple[Any, ...]]]:
     """Return the samplers that generate() would build, each with its value."""
-    found = ((one, getattr(config, one.parameter)) for one in map(FILTERS.__getitem__, _SAMPLERS))
+    # A strategy that draws in its own way may have none of them.
+    samplers = map(FILTERS.__getitem__, _SAMPLERS)
+    found = ((one, getattr(config, one.parameter, one.off)) for one in samplers)
     return [(one, (value,)) for one, value in found if value not in (None, one.off)]
 
 
