@@ -9,6 +9,7 @@ import mcp
 import pytest
 
 from engine import DecodeRequest
+from engine.one_shot_thread import run_in_thread
 from engine.run.decoding import decode_to_trace
 from engine.strategies import STRATEGIES
 from playground.server.api_schema import CALL_FIELDS, TOOL_FIELDS
@@ -38,7 +39,8 @@ async def converse(url):
 
 def test_the_strategies_are_tools(tmp_path):
     with playground(tmp_path / "log.txt", mcp=True) as url:
-        tools, found, wrong = asyncio.run(converse(url))
+        # Playwright leaves a running loop in the thread of the tests.
+        tools, found, wrong = run_in_thread(lambda: asyncio.run(converse(url)))
     assert [tool.name for tool in tools] == [*STRATEGIES, *TOOL_FIELDS]
     for tool in tools[: len(STRATEGIES)]:
         assert STRATEGIES[tool.name].title in tool.description
