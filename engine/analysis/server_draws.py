@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from engine.endpoints.probe import ServerReport
 from engine.endpoints.server_lookup import ModelServer
 from engine.errors import Cancelled, EngineError
+from engine.live.end_tokens import EndTokens
 from engine.live.open_server import open_server
 from engine.live.own_draw import OwnSampler
 from engine.live.plan import OWN, SAMPLER, LivePlan, make_plan
@@ -25,6 +26,7 @@ from engine.settings import SETTINGS
 from engine.statistics.prefix_tree import DrawBatch, SampledText
 
 _TOLD_EVERY_S = 0.5
+_UNKNOWN_TEXT = "\ufffd".encode()
 
 
 def draw_many_on_server(
@@ -58,6 +60,7 @@ class _ServerDraws:
         self, server: ModelServer, able: ServerReport, plan: LivePlan, prompt_ids: tuple[int, ...]
     ) -> None:
         self.server, self.able, self.plan, self.prompt_ids = server, able, plan, prompt_ids
+        self.ends = EndTokens(server, plan.end_ids or able.end_ids)
         self.began = time.monotonic()
         self.known: dict[tuple[int, ...], NextToken] = {}
         self.names: dict[int, bytes] = {}
@@ -91,9 +94,8 @@ class _ServerDraws:
     def _draw(self, seed: int, cancelled: threading.Event) -> SampledText:
         values = dataclasses.replace(self.plan.sampler, seed=seed)
         sampler = OwnSampler(values, self.able.vocab_size)
-        end_ids = self.plan.end_ids or self.able.end_ids
         ids, logprobs = list[int](), list[float]()
-        for new in draw_tokens(self._ask, sampler, self.plan, self.prompt_ids, end_ids):
+        for new in draw_tokens(self._ask, sampler, self.plan, self.prompt_ids, self.ends):
             ids.append(self._remember(new))
             logprobs.append(round_decimals(math.log(new.drawn.probability)))
             if cancelled.is_set():
@@ -106,7 +108,7 @@ class _ServerDraws:
         """Keep a token's bytes and the error of its draw; return its id."""
         token = new.drawn.token
         assert token.id is not None
-        self.names[token.id] = token.raw or b""
+        self.names[token.id] = _UNKNOWN_TEXT if token.raw is None else token.raw
         self.error = max(self.error, min(1.0, new.drawn.kept.error))
         return token.id
 

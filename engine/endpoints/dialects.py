@@ -43,6 +43,7 @@ class Completion:
         sampler: values of the sampler.
         stop: texts that end the answer.
         prompt_logprobs: whether to ask for the probabilities of the prompt's tokens.
+        allowed_ids: the only tokens that may be chosen; empty for all. Only vLLM is sent it.
     """
 
     model: str
@@ -54,6 +55,7 @@ class Completion:
     sampler: SamplerValues = SamplerValues()
     stop: tuple[str, ...] = ()
     prompt_logprobs: bool = False
+    allowed_ids: tuple[int, ...] = ()
 
 
 class Dialect:
@@ -64,12 +66,14 @@ class Dialect:
         candidates: numbers of candidates to try, largest first.
         sends: the fields of SamplerValues that its interface has.
         takes_ids: whether a prompt may be token ids.
+        lists_ids: whether to ask for candidates as ids in place of texts.
     """
 
     server = "unknown"
     candidates: tuple[int, ...] = (20, 5)
     sends = frozenset(("temperature", "top_p", "seed"))
     takes_ids = False
+    lists_ids = False
 
     def __init__(self, address: EndpointAddress) -> None:
         # A base address may end with the version of OpenAI's interface; native ones are above it.
@@ -117,8 +121,10 @@ class Vllm(Dialect):
             **_NO_PENALTIES,
             "logprobs": asked.candidates,
             "return_token_ids": True,
+            "return_tokens_as_token_ids": self.lists_ids,
             "skip_special_tokens": False,
             **({"prompt_logprobs": 1} if asked.prompt_logprobs else {}),
+            **({"allowed_token_ids": list(asked.allowed_ids)} if asked.allowed_ids else {}),
             **({"stop": list(asked.stop)} if asked.stop else {}),
             **_stream_fields(stream),
         }

@@ -31,7 +31,7 @@ class ServerReport:
     Attributes:
         server: one of SERVERS of a trace.
         names_ids: whether candidates have token ids.
-        names_texts: whether they have texts.
+        names_texts: whether they have texts, apart from parts of characters.
         candidates: most candidates that it listed for a token.
         distribution: one of DISTRIBUTIONS of a trace.
         prefix: ``ids`` if it continues token ids, ``text`` if it only continues texts.
@@ -113,7 +113,7 @@ def probe(server: ModelServer) -> ServerReport:
     return ServerReport(
         first.server if server.dialect.server == "unknown" else server.dialect.server,
         all(token.id is not None for token in listed),
-        all(token.raw is not None for token in listed),
+        any(token.raw is not None for token in listed),
         len(cold.top),
         "unknown" if noise is None else "model" if same else "sampled",
         IDS if read_ids else TEXT,
@@ -133,9 +133,11 @@ def complete(server: ModelServer, asked: Completion) -> Answer:
     path, body = server.dialect.request(asked, stream=False)
     value = server.client.post(path, body)
     try:
-        return read_answer(list_events(value))
+        answer = read_answer(list_events(value))
     except TraceError as error:
         raise unusable_answer(server.client, error) from None
+    server.name_answer(answer)
+    return answer
 
 
 def unusable_answer(client: EndpointClient, error: TraceError) -> DecodeError:

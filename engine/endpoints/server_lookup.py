@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.endpoints.dialects import DIALECTS, ChatMessages, Dialect
+from engine.endpoints.answer import Answer
+from engine.endpoints.dialects import DIALECTS, LARGEST_SEED, ChatMessages, Dialect
 from engine.endpoints.fields import (
     iter_objects,
     read_count,
@@ -15,12 +17,16 @@ from engine.endpoints.fields import (
     read_text,
 )
 from engine.endpoints.http_client import EndpointClient, ServerError
+from engine.endpoints.steps import LARGEST_VOCABULARY
+from engine.endpoints.token_texts import TokenTexts, name_step, unnamed_ids
 from engine.errors import DecodeError, ModelError, TraceError
 from engine.trace.value_types import JsonObject, JsonValue
 
 _OWNERS = {"llamacpp": "llamacpp", "vllm": "vllm", "library": "ollama"}
 """``owned_by`` of a listed model -> kind of server."""
 _MAX_NAMED = 5
+_UNKNOWN_TEXT = "\ufffd"
+_VOCABULARY_SIZE = re.compile(r"vocabulary size(?::| is) (\d{1,7})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,11 @@ class ModelServer:
         self.client, self.model = client, model
         self.vocab_size: int | None = None
         self.dialect = self._find_dialect()
+        self._texts: TokenTexts | None = None
+        if self.dialect.server == "vllm":
+            self.vocab_size = self._find_vocab_size()
+            self._texts = TokenTexts.find(client, self.dialect.root, model, self.vocab_size)
+            self.dialect.lists_ids = self._texts is not None
 
     def _find_dialect(self) -> Dialect:
         address = self.client.address
@@ -102,6 +113,8 @@ class ModelServer:
         Raises:
             DecodeError: the server did not answer.
         """
+        if self._texts is not None:
+            return self._texts.name(ids)
         if self.dialect.server != "llamacpp":
             return {}
         try:
@@ -110,6 +123,34 @@ class ModelServer:
         except (ServerError, TraceError):
             return {}
         return self.tokenize(text, special=True, begin=False).names if text else {}
+
+    def name_answer(self, answer: Answer, start: int = 0) -> int:
+        """Add the texts of tokens that the server reported by their ids.
+
+        Args:
+            answer: the answer, which is changed.
+            start: number of steps of its first text that have their texts.
+
+        Returns:
+            The number of steps that have them now.
+
+        Raises:
+            DecodeError: the server did not answer.
+        """
+        if self._texts is None or not answer.choices:
+            return start
+        steps = answer.choice(0).steps
+        names = self._texts.name(unnamed_ids(steps[start:]))
+        steps[start:] = [name_step(step, names) for step in steps[start:]]
+        return len(steps)
+
+    def join_ids(self, ids: Sequence[int]) -> str:
+        """Return the text of successive tokens that have none of their own, as parts of a character.
+
+        Raises:
+            DecodeError: the server did not answer.
+        """
+        return _UNKNOWN_TEXT if self._texts is None else self._texts.join(ids)
 
     def end_ids(self) -> tuple[int, ...]:
         """Return the ids of the token that ends a text; empty if the server does not say it.
@@ -130,7 +171,26 @@ class ModelServer:
     def _vllm_tokens(self, asked: Mapping[str, object]) -> PromptTokens:
         body = {"model": self.model, **asked, "return_token_strs": False}
         answer = read_object(self.client.post(f"{self.dialect.root}/tokenize", body), "tokens")
-        return PromptTokens(tuple(self._check(read_ids(answer.get("tokens"), "tokens"))), {})
+        ids = self._check(read_ids(answer.get("tokens"), "tokens"))
+        return PromptTokens(tuple(ids), self.name_ids(ids))
+
+    def _find_vocab_size(self) -> int | None:
+        """Return the size that vLLM names when it refuses an id; None if it names none."""
+        body = {
+            "model": self.model,
+            "prompt": [0],
+            "max_tokens": 1,
+            "logit_bias": {str(LARGEST_SEED): 0},
+            # Versions that do not check the bias refuse this, so that no such id reaches the model.
+            "allowed_token_ids": [],
+        }
+        try:
+            self.client.post(f"{self.dialect.base}/completions", body)
+        except ServerError as error:
+            found = _VOCABULARY_SIZE.search(str(error))
+            size = int(found[1]) if found else 0
+            return size if 0 < size <= LARGEST_VOCABULARY else None
+        return None
 
     def tokenize(self, text: str, *, special: bool, begin: bool = True) -> PromptTokens:
         """Return the tokens of a text on a llama.cpp server.

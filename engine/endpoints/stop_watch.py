@@ -25,12 +25,13 @@ class StopWatch:
 
     def __init__(self, cancelled: threading.Event) -> None:
         self.cancelled = cancelled
-        self._socket: socket.socket | None = None
+        # A request may begin while a stream goes on, on a connection of its own.
+        self._sockets: list[socket.socket] = []
 
     def see_connection(self, event: str, info: Mapping[str, Any]) -> None:
         """Remember the socket of a connection; a trace extension of httpx."""
         if event in _OPENED:
-            self._socket = info["return_value"].get_extra_info("socket")
+            self._sockets.append(info["return_value"].get_extra_info("socket"))
 
     def raise_if_stopped(self) -> None:
         """Raise Cancelled if the run was stopped."""
@@ -54,6 +55,6 @@ class StopWatch:
         while not done.wait(_LOOK_S):
             over = self.cancelled.is_set() or time.monotonic() >= until
             # The connection may not be there yet, so the loop goes on.
-            if over and self._socket is not None:
+            for connection in self._sockets if over else ():
                 with contextlib.suppress(OSError):
-                    self._socket.shutdown(socket.SHUT_RDWR)
+                    connection.shutdown(socket.SHUT_RDWR)

@@ -13,6 +13,7 @@ from engine.endpoints.probe import ServerReport, unusable_answer
 from engine.endpoints.read_answer import AnswerReader
 from engine.endpoints.server_lookup import ModelServer
 from engine.errors import Cancelled, StoppedError, TraceError
+from engine.live.end_tokens import EndTokens
 from engine.live.open_server import open_server
 from engine.live.own_draw import OwnSampler
 from engine.live.plan import NEED_WHOLE_VOCABULARY, make_plan
@@ -137,9 +138,10 @@ class LiveRun:
         """Let the server choose all tokens, and record them as they come."""
         path, body = server.dialect.request(self._ask(server, able, record), stream=True)
         reader = AnswerReader()
-        record.answer = reader.answer
+        record.answer, named = reader.answer, 0
         for event in server.client.stream(path, body):
             reader.add(event)
+            named = server.name_answer(reader.answer, named)
             record.publish()
             if self.cancelled.is_set():
                 raise Cancelled
@@ -151,8 +153,8 @@ class LiveRun:
         plan, until = record.plan, time.monotonic() + SETTINGS.max_runtime_s
         ask = partial(ask_next_token, server, able)
         sampler = OwnSampler(plan.sampler, able.vocab_size)
-        end_ids = plan.end_ids or able.end_ids
-        for new in draw_tokens(ask, sampler, plan, record.tokens.ids, end_ids):
+        ends = EndTokens(server, plan.end_ids or able.end_ids)
+        for new in draw_tokens(ask, sampler, plan, record.tokens.ids, ends):
             if record.draws:
                 choice = record.answer.choice(0)
             else:

@@ -10,8 +10,10 @@ from engine.endpoints.dialects import Completion
 from engine.endpoints.probe import ServerReport, complete
 from engine.endpoints.server_lookup import ModelServer
 from engine.errors import DecodeError
+from engine.live.end_tokens import EndTokens
 from engine.live.own_draw import OwnDraw, OwnSampler
 from engine.live.plan import LivePlan
+from engine.live.written_text import WrittenText
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def draw_tokens(
     sampler: OwnSampler,
     plan: LivePlan,
     prompt_ids: Sequence[int],
-    end_ids: Sequence[int],
+    ends: EndTokens,
 ) -> Iterator[DrawnToken]:
     """Yield the tokens of one text, at most as many as the plan allows.
 
@@ -77,22 +79,22 @@ def draw_tokens(
         sampler: draws from it.
         plan: of the run.
         prompt_ids: ids of the prompt.
-        end_ids: ids of the tokens that end a text.
+        ends: the tokens that end a text.
 
     Raises:
         DecodeError: the server's answer cannot be used.
     """
-    ids, written = tuple(prompt_ids), b""
+    ids, written = tuple(prompt_ids), WrittenText(ends.server)
     for _ in range(plan.new_tokens):
         found = ask(ids)
         drawn = sampler.draw(found.step)
         token = drawn.token
         assert token.id is not None
         ids += (token.id,)
-        ends = token.id in end_ids
-        written += b"" if ends else token.raw or b""
-        text = written.decode(errors="replace")
-        stops = any(stop in text for stop in plan.stop)
-        yield DrawnToken(found, drawn, text, "eos" if ends else "stop" if stops else None)
-        if ends or stops:
+        finish = "eos" if ends.has(token) else None
+        if not finish:
+            written.add(token)
+            finish = "stop" if any(stop in written.text for stop in plan.stop) else None
+        yield DrawnToken(found, drawn, written.text, finish)
+        if finish:
             return

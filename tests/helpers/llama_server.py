@@ -1,4 +1,4 @@
-"""A server with llama.cpp's native interface for tests, whose distributions a test gives."""
+"""Servers of token ids for tests, whose distributions a test gives, and that of llama.cpp's interface."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ import torch
 
 from engine.models.loading import LoadedModel
 from engine.models.text import tokenize_text
-from tests.helpers.model_server import Asked, FakeServer, Reply, serve_models, to_events
+from tests.helpers.model_server import (
+    Answer,
+    Asked,
+    FakeServer,
+    Reply,
+    serve_models,
+    to_events,
+)
 
 END_ID = 0
 WORDS = ("", *(f" w{n}" for n in range(1, 40)))
@@ -52,8 +59,8 @@ def llama_of(loaded: LoadedModel, warmth: float = 1.0, most: int = 10) -> Llama:
 
 
 @dataclass
-class Llama:
-    """What the server does.
+class TokenServer:
+    """What all servers of token ids do.
 
     Attributes:
         distribution: ids so far -> log-probability of every token.
@@ -80,8 +87,65 @@ class Llama:
     @contextmanager
     def serve(self) -> Iterator[FakeServer]:
         """Yield the running server."""
+        with serve_models(self.answers()) as server:
+            self.server = server
+            yield server
+
+    def answers(self) -> dict[str, Answer]:
+        """Return path -> what answers it."""
+        raise NotImplementedError
+
+    def split_words(self, text: str) -> list[int]:
+        """Return the ids of a text."""
+        if self.split is not None:
+            return self.split(text)
+        return [5 + len(word) % 30 for word in text.split()]
+
+    def generate(
+        self, prompt: Sequence[int], count: int, allowed: Sequence[int] = ()
+    ) -> Iterator[tuple[int, Sequence[float]]]:
+        """Yield the most probable tokens, each with the distribution that it is from.
+
+        Args:
+            prompt: ids of the prompt.
+            count: most tokens.
+            allowed: the only tokens to choose from; empty for all.
+        """
+        ids = list(prompt)
+        for _ in range(count):
+            logprobs = self.distribution(ids)
+            ids.append(max(allowed or range(len(logprobs)), key=logprobs.__getitem__))
+            yield ids[-1], logprobs
+            if ids[-1] == END_ID:
+                return
+
+    def send_stream(self, events: list[dict[str, Any]]) -> Reply:
+        """Return the stream of events."""
+        return Reply(self._send(events), dies=self.dies_after is not None)
+
+    def _send(self, events: list[dict[str, Any]]) -> Iterator[bytes]:
+        for at, chunk in enumerate(to_events(map(self.change, events))):
+            if at == self.dies_after:
+                return
+            if at == self.slow_after:
+                assert self.server is not None
+                self.server.wait()
+            yield chunk
+
+
+def order_tokens(logprobs: Sequence[float]) -> list[int]:
+    """Return the ids of all tokens, most probable first."""
+    return sorted(range(len(logprobs)), key=lambda i: -logprobs[i])
+
+
+@dataclass
+class Llama(TokenServer):
+    """A server with llama.cpp's native interface."""
+
+    def answers(self) -> dict[str, Answer]:
+        """Return path -> what answers it."""
         listed = {"id": "m", "owned_by": "llamacpp", "meta": {"n_vocab": len(self.words)}}
-        answers = {
+        return {
             "/v1/models": lambda _: Reply({"data": [listed]}),
             "/props": lambda _: Reply({"eos_token": "<end>"}),
             "/tokenize": self.tokenize,
@@ -93,15 +157,11 @@ class Llama:
             ),
             "/completion": self.complete,
         }
-        with serve_models(answers) as server:
-            self.server = server
-            yield server
 
     def tokenize(self, asked: Asked) -> Reply:
         """Answer with a token for each word, or with the one that ends a text."""
         text = asked.body["content"]
-        split = self.split or (lambda words: [5 + len(word) % 30 for word in words.split()])
-        ids = [END_ID] if text == "<end>" else split(text)
+        ids = [END_ID] if text == "<end>" else self.split_words(text)
         return Reply({"tokens": [{"id": i, "piece": self._spell(i)} for i in ids]})
 
     def _spell(self, token_id: int) -> str:
@@ -113,7 +173,7 @@ class Llama:
         self.completions.append(body)
         events = self._events(body)
         if body["stream"]:
-            return Reply(self._send(events), dies=self.dies_after is not None)
+            return self.send_stream(events)
         whole: dict[str, Any] = {
             **events[-1],
             "content": "",
@@ -125,39 +185,24 @@ class Llama:
                 whole[name] += event[name]
         return Reply(self.change(whole))
 
-    def _send(self, events: list[dict[str, Any]]) -> Iterator[bytes]:
-        for at, chunk in enumerate(to_events(map(self.change, events))):
-            if at == self.dies_after:
-                return
-            if at == self.slow_after:
-                assert self.server is not None
-                self.server.wait()
-            yield chunk
-
     def _events(self, body: dict[str, Any]) -> list[dict[str, Any]]:
-        ids, found = list(body["prompt"]), list[dict[str, Any]]()
-        start = len(ids)
-        stop_type = "limit"
-        while len(found) < body["n_predict"]:
-            logprobs = self.distribution(ids)
-            order = sorted(range(len(logprobs)), key=lambda i: -logprobs[i])
-            listed = [self._entry(i, logprobs) for i in order[: min(self.most, body["n_probs"])]]
-            ids.append(order[0])
+        found, start, stop_type = list[dict[str, Any]](), len(body["prompt"]), "limit"
+        for token, logprobs in self.generate(body["prompt"], body["n_predict"]):
+            best = order_tokens(logprobs)[: min(self.most, body["n_probs"])]
+            listed = [self._entry(i, logprobs) for i in best]
             found.append(
                 {
-                    "content": self.words[order[0]],
-                    "tokens": [order[0]],
+                    "content": self.words[token],
+                    "tokens": [token],
                     "stop": False,
                     "tokens_predicted": len(found) + 1,
                     "tokens_evaluated": start,
                     "completion_probabilities": [
-                        {**self._entry(order[0], logprobs), "top_logprobs": listed}
+                        {**self._entry(token, logprobs), "top_logprobs": listed}
                     ],
                 }
             )
-            if order[0] == END_ID:
-                stop_type = "eos"
-                break
+            stop_type = "eos" if token == END_ID else "limit"
         last = {
             "content": "",
             "tokens": [],

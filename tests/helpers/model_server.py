@@ -73,6 +73,8 @@ class FakeServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Otherwise each answer waits 40 ms until the client has acknowledged its head.
+    disable_nagle_algorithm = True
     server: FakeServer
 
     def do_GET(self) -> None:

@@ -270,6 +270,14 @@ ENGINE = (
         ("tests/engine/test_watermark.py::test_the_live_marks_sum_to_the_detectors_count",),
     ),
     Defect(
+        "part-of-a-character-is-a-text",
+        "A part of a character is written as �, so a text of vLLM lacks the characters that it has.",
+        "engine/endpoints/token_texts.py",
+        "= None if _PART in text else raw\n",
+        "= raw\n",
+        ("tests/engine/live/test_vllm.py::test_a_character_of_several_tokens_is_written_as_one",),
+    ),
+    Defect(
         "top-p-off-by-one",
         "“The tokens before it already hold …” leaves out the last of these tokens.",
         "engine/processors/top_p.py",

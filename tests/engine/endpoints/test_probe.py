@@ -71,7 +71,8 @@ def test_recorded_answers_of_vllm_are_probed() -> None:
     with serve_models(answers) as server:
         found = probe_server(server)
     assert (found.server, found.distribution, found.noise) == ("vllm", "model", 0)
-    bodies = [asked.body for asked in server.asked if asked.path == "/v1/completions"]
+    # The first one asks for the size of the vocabulary.
+    _, *bodies = (asked.body for asked in server.asked if asked.path == "/v1/completions")
     assert all(body["return_token_ids"] and body["prompt"] for body in bodies)
     assert all(body["top_k"] == -1 and body["repetition_penalty"] == 1 for body in bodies)
 
