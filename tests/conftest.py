@@ -10,6 +10,7 @@ from collections import defaultdict
 
 import pytest
 
+from tests.helpers.llama_cpp import install
 from tests.helpers.nightly import cases_by_day
 
 os.environ["PLAYGROUND_JOURNAL"] = ""
@@ -50,6 +51,12 @@ def pytest_collection_modifyitems(config, items) -> None:
         for case in cases:
             if case.callspec.id not in stay:
                 case.add_marker(pytest.mark.nightly)
+
+
+@pytest.fixture(scope="session")
+def llama_cpp(tmp_path_factory):
+    """Return the Python that has llama.cpp's server, and a model for it."""
+    return install(tmp_path_factory.mktemp("llama.cpp"))
 
 
 def pytest_sessionfinish() -> None:

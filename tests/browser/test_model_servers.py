@@ -17,8 +17,8 @@ from tests.helpers.pages import (
     choose_comparison,
     fill,
     fits,
+    name_server,
     open_compare_settings,
-    open_settings,
     open_tab,
     select,
     settled,
@@ -31,25 +31,6 @@ from tests.helpers.pages import (
 )
 
 REPORTED = "Decoded by a server: every number is as it was reported"
-
-
-def name_server(page, base, strategy="greedy"):
-    """Choose a model behind an address, as a visitor does; return the field of the model."""
-    open_settings(page, strategy)
-    field = page.locator(f"#{strategy}-model")
-    expect(field.get_by_label("Address")).to_be_hidden()
-    field.get_by_label("Model", exact=True).select_option(label="An address…")
-    expect(field.get_by_role("button", name="Model details")).to_be_hidden()
-    # A server has weights of its own, and needs no model here.
-    weights = page.locator(f"#page-{strategy} details", has_text="Weights")
-    expect(weights).to_have_count(1)
-    expect(weights).to_be_hidden()
-    expect(field.locator(".f-install")).to_be_hidden()
-    expect(field.get_by_label("Address")).to_be_focused()
-    field.get_by_label("Address").fill(base)
-    field.get_by_label("Model there").fill("m")
-    fill(page, f"{strategy}-max_new_tokens", 6)
-    return field
 
 
 @pytest.mark.parametrize(

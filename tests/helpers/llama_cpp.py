@@ -47,9 +47,13 @@ def install(folder: Path) -> tuple[Path, Path]:
 
 
 @contextmanager
-def serve_llama_cpp(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Yield the base address of a running server, and its process."""
-    python, model = install(folder)
+def serve_llama_cpp(installed: tuple[Path, Path]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Yield the base address of a running server, and its process.
+
+    Args:
+        installed: the Python that has the server, and the GGUF file.
+    """
+    python, model = installed
     port = free_port()
     command = [str(python), "-c", _SERVE, str(model), str(port)]
     with subprocess.Popen(

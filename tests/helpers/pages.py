@@ -170,6 +170,25 @@ def name_model(page: Page, folder: str, tab: str = "greedy") -> None:
     typed.press("Tab")
 
 
+def name_server(page: Page, base: str, strategy: str = "greedy") -> Locator:
+    """Choose a model behind an address, as a visitor does; return the field of the model."""
+    open_settings(page, strategy)
+    field = page.locator(f"#{strategy}-model")
+    expect(field.get_by_label("Address")).to_be_hidden()
+    field.get_by_label("Model", exact=True).select_option(label="An address…")
+    expect(field.get_by_role("button", name="Model details")).to_be_hidden()
+    # A server has weights of its own, and needs no model here.
+    weights = page.locator(f"#page-{strategy} details", has_text="Weights")
+    expect(weights).to_have_count(1)
+    expect(weights).to_be_hidden()
+    expect(field.locator(".f-install")).to_be_hidden()
+    expect(field.get_by_label("Address")).to_be_focused()
+    field.get_by_label("Address").fill(base)
+    field.get_by_label("Model there").fill("m")
+    fill(page, f"{strategy}-max_new_tokens", 6)
+    return field
+
+
 def with_model(opener: Any, folder: str, tab: str = "greedy", path: str = "/", **size: int) -> Page:
     """Open a page, name a model in one of its tabs and ask for four tokens."""
     page = opener(path, **size)
@@ -212,10 +231,10 @@ def start(page: Page, strategy: str) -> str:
     return before
 
 
-def finish(page: Page, strategy: str, before: str = "") -> None:
-    """Wait until a run, another one than ``before``, is done and drawn."""
+def finish(page: Page, strategy: str, before: str = "", says: str = "Done") -> None:
+    """Wait until a run, another one than ``before``, is done and drawn, and its status says so."""
     page.wait_for_function(_DRAWN, arg=[strategy, before])
-    expect(status(page, strategy)).to_contain_text("Done")
+    expect(status(page, strategy)).to_contain_text(says)
 
 
 def run(page: Page, strategy: str) -> None:

@@ -102,6 +102,22 @@ test("the row of what a server did not report says so only while no reported tok
   }
 });
 
+test("a draw from a server's candidates is drawn as one from a model here", async () => {
+  const given = await drawn("sampling-1", "candidates");
+  await given.select(4);
+  const look = () => ["name", "share"].map((part) => given.texts(`.cb-row .cb-${part}`));
+  const here = look();
+  const step = given.run.steps[4];
+  step.detail = { kind: "served", draw: step.detail };
+  await given.select(3);
+  await given.select(4);
+  assert.deepEqual(look(), here);
+  step.detail = { kind: "served" };
+  await given.select(3);
+  await given.select(4);
+  assert.notDeepEqual(look(), here);
+});
+
 const row = (token_id, own, used, removed = null) => ({ token_id, own, used, removed });
 
 /** A preview of step 4, at which a filter removed the third most likely word. */

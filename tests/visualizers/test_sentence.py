@@ -8,8 +8,11 @@ import pytest
 
 from engine import DecodeRequest
 from engine.analysis import gallery
+from engine.run.decoding import trace_of
+from engine.serving import decode
 from engine.trace.details import BeamDetail
 from engine.trace.records import Trace, chosen_token_id
+from tests.helpers.llama_server import Llama
 from tests.helpers.runs import finished
 from visualizers import summarize_trace
 
@@ -52,6 +55,21 @@ def test_a_draw_is_rare_or_not_by_its_chance():
             assert sentence["other"] == best != word
             assert (sentence["kind"] == "drawn_rare") == (share[word] < 0.1)
             assert sentence["share"] == pytest.approx(share[word], rel=1e-5)
+
+
+def test_a_draw_from_a_servers_candidates_has_its_chance_with_the_settings():
+    own = {"sampler": "own", "temperature": 0.5, "top_k": 5, "max_new_tokens": 8}
+    with Llama().serve() as server:
+        model = f"endpoint:{server.base}#m"
+        trace = trace_of([*decode(DecodeRequest("sampling", model, "one two", params=own))][-1])
+    shown = summarize_trace(trace, ("candidates",))
+    assert any(one["sentence"]["kind"] in ("drawn", "drawn_rare") for one in shown)
+    for step, one in zip(trace.steps, shown, strict=True):
+        share = chances(step)[chosen_token_id(step)]
+        assert one["sentence"]["share"] == pytest.approx(share, rel=1e-5)
+        arrival = step.detail.draw.racers[0].arrival
+        assert one["candidates"]["drawn"]
+        assert one["candidates"]["needle"] == pytest.approx(1 - math.exp(-arrival), abs=1e-4)
 
 
 def test_where_a_grammar_left_one_word_the_models_own_choice_is_named():

@@ -57,23 +57,28 @@ function severalTokensText({ emit: { length: n }, detail }) {
 }
 
 /**
- * Rows of the tokens that a server listed. Each has one number, and the rest is unseen.
+ * Rows of the tokens that a server listed. If it chose, each has one number, and the rest is unseen.
  * @param {Run} run
  * @param {Step} step
  * @param {number | null} chosen
  * @returns {CandidateRow[]}
  */
 function servedRows(run, step, chosen) {
-  const shown = run.shown[step.index].candidates;
-  const rows = step.candidates.map(({ token_id: id }, i) => ({
+  const { raw, processed, rest_raw, rest_processed } = run.shown[step.index].candidates;
+  const reported = !step.detail.draw;
+  const used = reported ? raw : processed;
+  const rows = step.candidates.map(({ token_id: id, removed_by: removed }, i) => ({
     ...INACTIVE,
     ...nameRow(run, id, chosen),
-    raw: shown.raw[i],
-    processed: shown.raw[i],
-    reported: true,
+    raw: raw[i],
+    processed: used[i],
+    removed,
+    reported,
   }));
-  const rest = createRestRow(shown.rest_raw, shown.rest_raw, tr("unseen"));
-  return [...rows, { ...rest, reported: true }];
+  const rest = reported
+    ? createRestRow(rest_raw, rest_raw, tr("unseen"))
+    : createRestRow(rest_raw, rest_processed);
+  return [...rows, { ...rest, reported }];
 }
 
 /** @param {Step} step */
@@ -211,8 +216,10 @@ const previewRows = (run, { rows, chosen, rest_own: own, rest_used: used }, fork
 export function createStepContent(run, step, ctx) {
   const found = findSelectedNode(run, step);
   if (found) return createNodeContent(run, step, found, ctx);
-  if (step.detail?.kind === "served")
-    return { rows: servedRows(run, step, findDecidedToken(step)), drawn: false };
+  if (step.detail?.kind === "served") {
+    const { drawn, needle } = run.shown[step.index].candidates;
+    return { rows: servedRows(run, step, findDecidedToken(step)), drawn, needle };
+  }
   if (!step.candidates.length) return createScoredContent(run, step);
   const forks = ctx.fork && !run.model.is_encoder_decoder;
   /** @param {number} id */

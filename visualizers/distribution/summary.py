@@ -44,7 +44,8 @@ class CandidateSummary:
         """Add a step and return its values."""
         raw = [to_probability(c.raw_logprob) for c in step.candidates]
         processed = [to_probability(c.processed_logprob) for c in step.candidates]
-        draw = find_draw(step.detail)
+        detail = step.detail
+        draw = detail.draw if isinstance(detail, ServedDetail) else find_draw(detail)
         unraced = self.sample and isinstance(step.detail, (LayerDetail, type(None)))
         return {
             "raw": raw,

@@ -41,7 +41,8 @@ class SentenceSummary:
         """Return the sentence of a step."""
         detail = step.detail
         if isinstance(detail, ServedDetail):
-            return describe_served(step, detail)
+            # This program's own draw has the probabilities after its filters.
+            return describe_served(step, detail) if detail.draw is None else describe_draw(step)
         if isinstance(detail, BeamDetail):
             return self.beams.add(step, detail)
         if isinstance(detail, DraftDetail):
@@ -155,7 +156,7 @@ def describe_greedy(step: Step) -> StepSummary:
 
 
 def describe_served(step: Step, detail: ServedDetail) -> StepSummary:
-    """Return the sentence of a token from the candidates that a server listed."""
+    """Return the sentence of a token that a server chose from the candidates that it listed."""
     own = _own(step)
     if own is None:
         return _name_word(step, "plain")
@@ -170,7 +171,7 @@ def describe_served(step: Step, detail: ServedDetail) -> StepSummary:
         return {**found, "kind": "served_only" if only else "served_best"}
     return {
         **found,
-        "kind": "served_other" if detail.draw is None else "served_drawn",
+        "kind": "served_other",
         "other": likeliest.token_id,
         "other_share": to_probability(likeliest.raw_logprob),
     }

@@ -37,7 +37,6 @@ const SENTENCES = {
   served_other: tr(
     "The server chose {word} with {share}; {other} was likelier with {other_share}.",
   ),
-  served_drawn: tr("{word} was drawn with {share}; {other} was likelier with {other_share}."),
   served_only: tr("The server chose {word}, with {share}, and listed no other word."),
   served_part: tr(
     "{word} was chosen here. The server gave the chance of its last part only: {share}.",

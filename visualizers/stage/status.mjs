@@ -15,6 +15,7 @@ const STATUS_TEXT = {
 };
 
 const SERVED_TEXT = tr("Decoded by a server: every number is as it was reported");
+const DRAWN_HERE_TEXT = tr("Drawn here, from the probabilities that a server reported");
 // Its notes are in the view of what the server reported.
 const ENDED_STATUSES = ["finished", "recorded", "replayed"];
 
@@ -29,8 +30,9 @@ const ENDING_TEXT = {
 function statusText(run) {
   const endings = run.status === "finished" ? run.outputs.map((o) => o.finish_reason) : [];
   const reason = [...new Set(endings)].map((ending) => ENDING_TEXT[ending] ?? "").join("");
-  if (run.served)
-    return (ENDED_STATUSES.includes(run.status) ? SERVED_TEXT : STATUS_TEXT[run.status]) + reason;
+  if (run.served && ENDED_STATUSES.includes(run.status))
+    return (run.served.choice === "own" ? DRAWN_HERE_TEXT : SERVED_TEXT) + reason;
+  if (run.served) return STATUS_TEXT[run.status] + reason;
   return STATUS_TEXT[run.status] + reason + (run.notes || []).map((n) => ` · ${said(n)}`).join("");
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
@@ -27,8 +28,8 @@ OWN = {"sampler": "own", "temperature": 0.8, "top_k": 40, "top_p": 0.9}
 
 
 @pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Popen[str]]]:
-    with serve_llama_cpp(tmp_path_factory.mktemp("llama")) as found:
+def llama(llama_cpp: tuple[Path, Path]) -> Iterator[tuple[str, Popen[str]]]:
+    with serve_llama_cpp(llama_cpp) as found:
         yield found
 
 
