@@ -112,7 +112,9 @@ def open_server_model(server: ModelServer) -> ServedModel:
 
 def _check_whole(server: ModelServer, able: ServerReport) -> ServerReport:
     """Return what a server reports if it is asked for its whole vocabulary."""
-    if able.vocab_size is None or not (able.names_ids and able.names_texts):
+    # Only llama.cpp gives the bytes of every token, also of parts of characters.
+    whole = able.server == "llamacpp" and able.names_ids and able.names_texts
+    if able.vocab_size is None or not whole:
         raise _too_few(server, able.candidates)
     if able.distribution != "model":
         raise ModelError(

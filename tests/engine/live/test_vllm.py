@@ -223,6 +223,12 @@ def test_a_stop_ends_a_stream_next_to_which_texts_are_asked_for() -> None:
     assert len(event.trace.steps) == 2
 
 
+def test_a_strategy_that_needs_all_texts_is_refused() -> None:
+    vllm = Vllm(certain([5, START, END]), parts=PARTS, most=len(WORDS))
+    with vllm.serve() as server, pytest.raises(EngineError, match="lists 20 of them"):
+        run(server, "beam_search")
+
+
 @pytest.mark.parametrize("prompt", ["", "§a", "§a§a§a"])
 def test_a_server_that_gives_no_texts_for_ids_is_not_drawn_from(prompt: str) -> None:
     with Vllm().serve() as server:
