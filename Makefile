@@ -24,8 +24,12 @@ QUICK := $(addprefix tests/,test_audit.py test_languages.py test_lock.py \
 	$(addprefix playground/,test_audit.py test_body_budget.py test_page_words.py) \
 	$(addprefix visualizers/,test_compare.py test_bundle.py test_prefix_tree.py))
 PROFILE := .test_profile
+# Two checks at a time, the longest first; what each prints stays together.
+BESIDE := @$(MAKE) --no-print-directory --jobs 2 --output-sync=target
+LINT := lint-types lint-page lint-rest
 
-.PHONY: run space quick test test-cluster nightly profile-tests bench reliability reliability-nightly lint lock clean
+.PHONY: run space quick quick-page quick-python test test-cluster nightly profile-tests bench reliability \
+	reliability-nightly lint $(LINT) lock clean
 
 run: $(VENV)/.run
 	$(PY) app.py
@@ -35,8 +39,13 @@ space: $(VENV)/.run
 	$(PY) -m deploy.space --to "$(TO)" $(OPTIONS)
 
 # For work in progress: style, types, and what can be tested within seconds.
-quick: lint
+quick: $(VENV)/.dev node_modules/.ready
+	$(BESIDE) $(LINT) quick-page quick-python
+
+quick-page:
 	$(NPM) test --silent
+
+quick-python:
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -p no:xdist -p tests.helpers.no_torch $(QUICK)
 
 # Before a commit: everything a person does, and every path through the code.
@@ -76,10 +85,17 @@ reliability-nightly: $(VENV)/.dev
 	$(PY) -m benchmarks.reliability --nightly --write
 
 lint: $(VENV)/.dev node_modules/.ready
+	$(BESIDE) $(LINT)
+
+lint-types:
+	$(VENV)/bin/basedpyright
+
+lint-page:
+	$(NPM) run --silent lint
+
+lint-rest:
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/basedpyright
-	$(NPM) run --silent lint
 	@# What could not be looked up, it names, and that is no failure: lint works without a network.
 	$(PY) -m tests.helpers.audit
 
