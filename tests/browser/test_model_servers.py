@@ -224,29 +224,38 @@ def test_many_texts_are_drawn_from_a_server(open_page, options):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("options", [{}, {"path": "/?__theme=dark", "width": 390, "height": 844}])
-def test_a_server_that_lists_its_whole_vocabulary_runs_a_beam_search(open_page, options):
+@pytest.mark.parametrize(
+    ("strategy", "picture", "options"),
+    [
+        ("beam_search", ".bt-svg", {}),
+        ("watermark", ".wc-bar, .dp-v-watermark_chance", {"path": "/?__theme=dark", "width": 390, "height": 844}),
+    ],
+)
+def test_a_server_that_lists_its_whole_vocabulary_runs_what_needs_it(
+    open_page, strategy, picture, options
+):
     loaded = load("storyteller")
     with llama_of(loaded, most=loaded.vocab_size).serve() as server:
         page = open_page(**options)
-        show(page, "beam_search")
-        name_server(page, server.base, "beam_search")
-        page.locator("#beam_search-run").click()
-        expect(status(page, "beam_search")).to_contain_text("reached the token limit")
-        trace = trace_of(page, "beam_search")
+        show(page, strategy)
+        name_server(page, server.base, strategy)
+        page.locator(f"#{strategy}-run").click()
+        expect(status(page, strategy)).to_contain_text("reached the token limit")
+        trace = trace_of(page, strategy)
         assert trace.model.host == server.base.removeprefix("http://").removesuffix("/v1")
+        params = {name: value for name, value in trace.config.items() if value is not None}
         here = decode_to_trace(
-            DecodeRequest("beam_search", loaded, trace.prompt, params=trace.config, seed=trace.seed)
+            DecodeRequest(strategy, loaded, trace.prompt, params=params, seed=trace.seed)
         )
         assert trace.outputs[0].token_ids == here.outputs[0].token_ids
         # The record is whole, so its pictures are there; what asks the model is not.
-        stage = page.locator("#beam_search-stage")
-        expect(stage.locator(".bt-svg")).to_be_visible()
+        stage = page.locator(f"#{strategy}-stage")
+        expect(stage.locator(picture).first).to_be_visible()
         for name in ("Why", "Influence", "Continue"):
             expect(stage.get_by_role("tab", name=name, exact=True)).to_have_count(0)
-        expect(page.locator("#beam_search-model")).not_to_contain_text("In this run")
+        expect(page.locator(f"#{strategy}-model")).not_to_contain_text("In this run")
         assert fits(page)
         page.emulate_media(reduced_motion="reduce")
         settled(page)
         assert not grave(page)
-        shot(page, f"server-beams-{options.get('width', 1440)}")
+        shot(page, f"server-{strategy}-{options.get('width', 1440)}")

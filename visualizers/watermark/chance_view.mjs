@@ -39,7 +39,7 @@ const formatHits = (count) => String(Math.round(count));
 const createSign = (kind, at, words) =>
   el(
     "span",
-    { class: `wc-sign wc-${kind}${at > 0.6 ? " left" : ""}`, style: { left: toCssLength(at) } },
+    { class: `wc-sign wc-${kind}${at > 0.5 ? " left" : ""}`, style: { left: toCssLength(at) } },
     el("span", {}, words),
   );
 

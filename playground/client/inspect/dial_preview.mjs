@@ -210,8 +210,8 @@ export class DialPreview {
   // The run shown, if its selected step can be decided.
   get #run() {
     const run = store.shown(this.#strategy.name);
-    // Of a server's step, only a part of the distribution is known.
-    const whole = run?.form && !run.served;
+    // Of a server's step, only a part of the distribution is known, or it cannot be asked for again.
+    const whole = run?.form && !run.served && !run.model.host;
     return whole && run.status !== "running" && run.steps[run.selected ?? -1] ? run : null;
   }
 

@@ -118,7 +118,7 @@ export class CompareColumn {
   #runChanged(place) {
     const { key, stage } = this.#stages[place];
     const run = store.shown(key);
-    if (run && !run.served) this.form.ran(run);
+    if (run && !run.served && !run.model?.host) this.form.ran(run);
     const quiet = run && QUIET_STATUSES.includes(run.status) && !run.notes?.length;
     stage.classList.toggle("cmp-quiet", Boolean(quiet));
     if (place !== this.#shown) return;

@@ -166,7 +166,7 @@ export class StrategyTab {
       changed: (run) => {
         this.models.tell(store.shown(this.strategy.name));
         rememberMedia(run);
-        if (run.strategy === this.strategy.name) this.own.ran(run);
+        if (run.strategy === this.strategy.name && !run.model?.host) this.own.ran(run);
       },
     });
   }
