@@ -32,7 +32,7 @@ from engine.trace.dial_map_json import (
 )
 from tests.helpers.models import golden_model
 from tests.helpers.real import real_model
-from tests.helpers.runs import finished
+from tests.helpers.runs import finished, finished_together
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "dial_map.schema.json"
 PROMPT = "One day, a little boy found a"
@@ -81,15 +81,16 @@ def is_near_edge(found, value):
     return any(abs(value - edge) <= EDGE_WIDTH * edge for edge in edges)
 
 
-def differing_runs(found, source, runs, drawn, seed=3, tokens=8, **params):
-    """Return the values at which a real run differs from the map, and how many runs were made."""
+def differing_runs(found, source, runs, drawn, seed=3, tokens=8, together=False, **params):
+    """Return the values at which a real run differs from the map, of so many runs."""
     values = [
         drawn.choice(found.stops) if found.stops else drawn.uniform(found.low, found.high)
         for _ in range(runs)
     ]
+    asked = [request(source, seed, tokens, **{**params, found.dial: value}) for value in values]
+    traces = finished_together(asked) if together else map(finished, asked)
     wrong = []
-    for value in values:
-        trace = finished(request(source, seed, tokens, **{**params, found.dial: value}))
+    for value, trace in zip(values, traces, strict=True):
         one = found.interval_at(value)
         written = trace.outputs[0].token_ids
         if one.end == "not_followed":
@@ -315,7 +316,7 @@ def check_many(source, first, maps, runs):
         dial, low, high, params = CASES[number % len(CASES)]
         seed = drawn.randrange(1000)
         found = last_map(request(source, seed, 24, **params), dial, low, high)
-        wrong += differing_runs(found, source, runs, drawn, seed, 24, **params)
+        wrong += differing_runs(found, source, runs, drawn, seed, 24, together=True, **params)
     return wrong
 
 

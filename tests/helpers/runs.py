@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from engine import DecodeRequest, decode
 from engine.errors import EngineError
 from engine.run.decoding import DecodeRun
 from engine.run.visitor import Visitor
+from engine.settings import SETTINGS
 from engine.statistics.text_divergence import (
     common_prefix_length,
     has_comparable_ids,
@@ -24,6 +26,15 @@ from tests.helpers.visitors import asking_as
 def finished(request: DecodeRequest) -> Trace:
     """Return the trace of a request; an error is raised."""
     return trace_of_run(decode(request))
+
+
+def finished_together(requests: Sequence[DecodeRequest]) -> list[Trace]:
+    """Return the traces of requests that are made at once, and share forward passes where they can.
+
+    Shared passes give the tokens of a run alone, for a fraction of its work.
+    """
+    with ThreadPoolExecutor(SETTINGS.max_shared_runs) as threads:
+        return list(threads.map(finished, requests))
 
 
 def trace_of_run(run: Iterable[Event]) -> Trace:
