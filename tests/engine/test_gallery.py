@@ -332,6 +332,7 @@ def test_the_examples_are_recorded_by_the_command(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(examples, "available_presets", lambda: [first])
     monkeypatch.setattr(examples, "DRAWS_COUNT", 3)
+    monkeypatch.setattr(examples.taste, "PROMPTS", examples.taste.PROMPTS[:1])
     made = examples.record_examples(tmp_path)
     assert {path.name for path in made} == {
         p.name for p in examples.FOLDER.iterdir() if p.name[:8] != "compare-" or p.name[8] == "1"
@@ -343,6 +344,12 @@ def test_the_examples_are_recorded_by_the_command(tmp_path, monkeypatch):
     few, all_draws = (examples.load_draws(folder).draws for folder in (tmp_path, examples.FOLDER))
     assert [d.token_ids for d in few] == [d.token_ids for d in all_draws[:3]]
     assert examples.load_unmarked_twin(tmp_path).outputs == examples.load_unmarked_twin().outputs
+    [tasted] = examples.load_continuations(tmp_path)["prompts"]
+    recorded = examples.load_continuations()["prompts"][0]
+    assert tasted["prompt"] == recorded["prompt"]
+    assert [text["text"] for text in tasted["texts"]] == [
+        text["text"] for text in recorded["texts"]
+    ]
 
 
 def test_names_outside_the_gallery_are_refused():
