@@ -84,11 +84,14 @@ def diverse(loaded: LoadedModel, ids: list[int], limits: dict[str, Any]) -> list
 def contrastive(loaded: LoadedModel, ids: list[int], new: int) -> list[int]:
     """Return the tokens of contrastive search (2202.06417), without a cache and one row at a time."""
     text: list[int] = []
+    logits, states = _read(loaded, ids, text)
     while len(text) < new:
-        logits, states = _read(loaded, ids, text)
         probs, tokens = logits.softmax(-1).topk(K)
-        own = [_read(loaded, ids, [*text, token])[1][-1][-1] for token in tokens.tolist()]
-        text.append(int(tokens[most_promising(probs, states[-1], torch.stack(own))]))
+        read = [_read(loaded, ids, [*text, token]) for token in tokens.tolist()]
+        own = torch.stack([after[-1][-1] for _, after in read])
+        best = most_promising(probs, states[-1], own)
+        text.append(int(tokens[best]))
+        logits, states = read[best]
         if text[-1] in loaded.eos_token_ids:
             break
     return text
