@@ -34,7 +34,10 @@ EVERYDAY = (
 
 
 def _cells():
-    for cell in itertools.product(WAYS, WITHOUT_HEADS, (CHAT, PLAIN)):
+    """Every strategy in every way, each with one prompt; every way and every strategy has both."""
+    pairs = itertools.product(enumerate(WAYS), enumerate(WITHOUT_HEADS))
+    for (row, way), (column, strategy) in pairs:
+        cell = (way, strategy, (PLAIN, CHAT)[(row + column) % 2])
         named = (*cell[:2], "chat" if cell[2] == CHAT else "plain")
         marks = () if named in EVERYDAY else pytest.mark.nightly
         yield pytest.param(*cell, marks=marks, id="-".join(named))
