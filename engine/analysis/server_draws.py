@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from engine.endpoints.probe import ServerReport
 from engine.endpoints.server_lookup import ModelServer
+from engine.endpoints.token_names import UNKNOWN_TEXT
 from engine.errors import Cancelled, EngineError
 from engine.live.end_tokens import EndTokens
 from engine.live.open_server import open_server
@@ -26,7 +27,6 @@ from engine.settings import SETTINGS
 from engine.statistics.prefix_tree import DrawBatch, SampledText
 
 _TOLD_EVERY_S = 0.5
-_UNKNOWN_TEXT = "\ufffd".encode()
 
 
 def draw_many_on_server(
@@ -108,7 +108,7 @@ class _ServerDraws:
         """Keep a token's bytes and the error of its draw; return its id."""
         token = new.drawn.token
         assert token.id is not None
-        self.names[token.id] = _UNKNOWN_TEXT if token.raw is None else token.raw
+        self.names[token.id] = UNKNOWN_TEXT.encode() if token.raw is None else token.raw
         self.error = max(self.error, min(1.0, new.drawn.kept.error))
         return token.id
 

@@ -24,7 +24,7 @@ from engine.settings import SETTINGS
 from engine.statistics.watermark_statistics import Verdict
 from engine.strategies.watermark import WatermarkConfig, check_greenlist_ratio
 from engine.trace.records import Trace
-from engine.trace.served_checks import require_local_run
+from engine.trace.served_checks import require_whole_record
 from engine.watermark import processors
 from engine.watermark.marks import (
     START_TOKEN,
@@ -201,8 +201,7 @@ def detect_trace(
         DetectError: the device differs, the output does not exist, or it is too short.
         ParameterError: an override is out of range.
     """
-    if not trace.model.host:  # such a record is whole, and no model is needed
-        require_local_run(trace)
+    require_whole_record(trace)
     own = trace.model.device
     if device is not None and device != own:
         raise DetectError(

@@ -16,7 +16,7 @@ from engine.errors import DecodeError, TraceError
 from engine.messages import Message, join_messages
 from engine.number_text import format_value
 
-_PROMPT = "Once upon a time"
+PROBE_PROMPT = "Once upon a time"
 _HOT = 2.0
 """Temperature of the second request: it changes probabilities after the filters by far more than rounding."""
 _ROUNDING = 0.05
@@ -101,7 +101,7 @@ def probe(server: ModelServer) -> ServerReport:
     Raises:
         DecodeError: the server does not answer, or with something else than a completion.
     """
-    tokens = server.encode(_PROMPT) if server.dialect.takes_ids else None
+    tokens = server.encode(PROBE_PROMPT) if server.dialect.takes_ids else None
     first, asked = _complete_most(server, tokens)
     hotter = dataclasses.replace(asked, sampler=SamplerValues(temperature=_HOT))
     second = complete(server, hotter)
@@ -149,7 +149,7 @@ def unusable_answer(client: EndpointClient, error: TraceError) -> DecodeError:
 
 def _complete_most(server: ModelServer, tokens: PromptTokens | None) -> tuple[Answer, Completion]:
     """Return the answer with the most candidates that the server gives, and its request."""
-    ids, prompt = ((), _PROMPT) if tokens is None else (tokens.ids, None)
+    ids, prompt = ((), PROBE_PROMPT) if tokens is None else (tokens.ids, None)
     *more, least = server.dialect.candidates
     for k in more:
         asked = Completion(server.model, ids, prompt, prompt_logprobs=True, candidates=k)

@@ -18,6 +18,7 @@ from engine.endpoints.fields import (
 )
 from engine.endpoints.http_client import EndpointClient, ServerError
 from engine.endpoints.steps import LARGEST_VOCABULARY
+from engine.endpoints.token_names import UNKNOWN_TEXT
 from engine.endpoints.token_texts import TokenTexts, name_step, unnamed_ids
 from engine.errors import DecodeError, ModelError, TraceError
 from engine.trace.value_types import JsonObject, JsonValue
@@ -25,7 +26,6 @@ from engine.trace.value_types import JsonObject, JsonValue
 _OWNERS = {"llamacpp": "llamacpp", "vllm": "vllm", "library": "ollama"}
 """``owned_by`` of a listed model -> kind of server."""
 _MAX_NAMED = 5
-_UNKNOWN_TEXT = "\ufffd"
 _VOCABULARY_SIZE = re.compile(r"vocabulary size(?::| is) (\d{1,7})\b", re.IGNORECASE)
 
 
@@ -150,7 +150,7 @@ class ModelServer:
         Raises:
             DecodeError: the server did not answer.
         """
-        return _UNKNOWN_TEXT if self._texts is None else self._texts.join(ids)
+        return UNKNOWN_TEXT if self._texts is None else self._texts.join(ids)
 
     def end_ids(self) -> tuple[int, ...]:
         """Return the ids of the token that ends a text; empty if the server does not say it.

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from engine.endpoints.answer import ReportedToken
 from engine.trace.served import FIRST_INVENTED_ID
 
-_UNKNOWN_TEXT = "\ufffd"
+UNKNOWN_TEXT = "\ufffd"
+"""What stands for a part of a character, and for a token whose text is not known."""
 
 
 class TokenNames:
@@ -35,7 +36,7 @@ class TokenNames:
         if raw is not None:
             self.pieces[token_id] = _to_piece(raw)
         else:
-            self.pieces.setdefault(token_id, f"{_UNKNOWN_TEXT}{token_id}")
+            self.pieces.setdefault(token_id, f"{UNKNOWN_TEXT}{token_id}")
 
     def add_separate(self, raw: bytes) -> int:
         """Return a new id for a text that other tokens may have, too."""

@@ -9,12 +9,12 @@ from typing import Self
 from engine.endpoints.answer import ReportedStep, ReportedToken
 from engine.endpoints.fields import read_ids, read_object, read_text
 from engine.endpoints.http_client import EndpointClient, ServerError
+from engine.endpoints.token_names import UNKNOWN_TEXT
 from engine.errors import TraceError
 
 _SEPARATOR = "§a"
 """Separates the tokens of one request. Its last character is a token in every vocabulary: next to §,
 which may be two tokens of one byte, a part of a character would spoil both."""
-_PART = "\ufffd"
 _FREQUENT = 8192
 """Ids below it are named with the first request, as tokenizers give low ids to frequent tokens: for
 SmolLM2, 71 to 116 of 200 steps then list a new id, and 159 to 180 without it."""
@@ -110,10 +110,10 @@ class TokenTexts:
             tokens += (token_id, *self._separator)
         texts = self._decode(tokens).split(_SEPARATOR)[1:-1]
         if len(texts) != len(ids):  # a token contains the separator
-            texts = [_PART] * len(ids)
+            texts = [UNKNOWN_TEXT] * len(ids)
         for token_id, text in zip(ids, texts, strict=True):
             raw = text.removesuffix(self._before).encode()
-            self._known[token_id] = None if _PART in text else raw
+            self._known[token_id] = None if UNKNOWN_TEXT in text else raw
 
     def _decode(self, ids: Sequence[int]) -> str:
         body = {"model": self._model, "tokens": list(ids)}

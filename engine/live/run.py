@@ -48,6 +48,7 @@ def check_values(request: DecodeRequest) -> int:
         # An address that is not allowed is refused as well.
         Source.parse(request.model)
         if _needs_whole_vocabulary(request):
+            # Imported late, as below: the page declares itself before transformers is loaded.
             from engine.live.whole_run import check_whole_request
 
             return check_whole_request(request).config.num_return_sequences
@@ -59,7 +60,6 @@ def check_values(request: DecodeRequest) -> int:
 def decode_on_server(request: DecodeRequest) -> JobStream:
     """Start a run on a server; see ``engine.run.decoding.decode`` for its events."""
     if _needs_whole_vocabulary(request):
-        # Imported late: the page checks requests before transformers is loaded.
         from engine.live.whole_run import WholeRun
 
         return JobStream(partial(CountedRun, request.strategy, partial(WholeRun, request)))

@@ -14,15 +14,13 @@ import torch
 from transformers import GenerationMixin, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 
-from engine.endpoints.probe import ServerReport, probe
+from engine.endpoints.probe import PROBE_PROMPT, ServerReport, probe
 from engine.endpoints.server_lookup import ModelServer
 from engine.errors import DecodeError, ModelError
 from engine.live.server_tokenizer import ServerTokenizer
 from engine.live.token_by_token import ask_next_token
 from engine.models.loading import LoadedModel
 from engine.trace.records import ModelInfo
-
-_PROMPT = "Once upon a time"
 
 
 class ServerConfig(PreTrainedConfig):
@@ -81,7 +79,7 @@ def open_server_model(server: ModelServer) -> ServedModel:
         DecodeError: the server does not answer, or with something else.
     """
     able = _check_whole(server, probe(server))
-    first = ask_next_token(server, able, server.encode(_PROMPT).ids)
+    first = ask_next_token(server, able, server.encode(PROBE_PROMPT).ids)
     raw = {token.id: token.raw or b"" for token in first.step.top if token.id is not None}
     if {*raw} != {*range(able.candidates)}:
         raise _too_few(server, len(raw))

@@ -14,7 +14,7 @@ from engine.live.server_model import open_server_model
 from engine.messages import Message
 from engine.model_code import ModelWork
 from engine.models.chat import ChatPrompt
-from engine.run.preparation import parse_models, prepare
+from engine.run.preparation import prepare
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.run import Run
 from engine.trace.events import Finished
@@ -78,11 +78,10 @@ class WholeRun(Run):
             EngineError: the server cannot do it, or its answer cannot be used.
             Cancelled: the run was stopped before it decoded.
         """
-        check_whole_request(self.request)
+        checked = check_whole_request(self.request)
         with connect(self.request, self.cancelled) as server:
             loaded = open_server_model(server)
-            checked = check_request(dataclasses.replace(self.request, model=loaded))
-            checked = _with_chat(parse_models(checked), server)
+            checked = _with_chat(dataclasses.replace(checked, models=(loaded,)), server)
             note = Message(
                 "Every step asks {host} for the probabilities of all {n} tokens, once for each beam "
                 "or text.",

@@ -46,7 +46,7 @@ def check_served(trace: Trace) -> None:
 
 
 def require_local_run(trace: Trace) -> None:
-    """Refuse a run whose model is on a server where the model or whole distributions are needed.
+    """Refuse a run whose model is on a server.
 
     Raises:
         EngineError: a server decoded the run, or computed its model.
@@ -56,6 +56,15 @@ def require_local_run(trace: Trace) -> None:
             "The model of this run is on the server {host}. This needs a model on this machine.",
             host=trace.model.host,
         )
+    require_whole_record(trace)
+
+
+def require_whole_record(trace: Trace) -> None:
+    """Refuse a run that a server decoded, whose distributions are known in part.
+
+    Raises:
+        EngineError: a server decoded the run.
+    """
     if trace.served is not None:
         raise EngineError(
             "A server decoded this run. This needs its model, or the whole distribution of every "

@@ -228,7 +228,11 @@ def test_many_texts_are_drawn_from_a_server(open_page, options):
     ("strategy", "picture", "options"),
     [
         ("beam_search", ".bt-svg", {}),
-        ("watermark", ".wc-bar, .dp-v-watermark_chance", {"path": "/?__theme=dark", "width": 390, "height": 844}),
+        (
+            "watermark",
+            ".wc-line",
+            {"path": "/?__theme=dark", "width": 390, "height": 844},
+        ),
     ],
 )
 def test_a_server_that_lists_its_whole_vocabulary_runs_what_needs_it(

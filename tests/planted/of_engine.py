@@ -273,7 +273,7 @@ ENGINE = (
         "part-of-a-character-is-a-text",
         "A part of a character is written as �, so a text of vLLM lacks the characters that it has.",
         "engine/endpoints/token_texts.py",
-        "= None if _PART in text else raw\n",
+        "= None if UNKNOWN_TEXT in text else raw\n",
         "= raw\n",
         ("tests/engine/live/test_vllm.py::test_a_character_of_several_tokens_is_written_as_one",),
     ),

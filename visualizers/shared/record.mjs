@@ -22,6 +22,12 @@ export const REFUSED_RUN = {
 export const isRefusedRun = (run) => run?.model === REFUSED_RUN.model;
 
 /**
+ * Whether a server computed the run's model, so that nothing can be asked of it here.
+ * @param {Run | null | undefined} run
+ */
+export const isOnServer = (run) => Boolean(run?.served || run?.model?.host);
+
+/**
  * @param {Run} run
  * @param {Step} step
  * @param {Shown} shown summaries of the step, by view

@@ -1,5 +1,6 @@
 // The model picker: a model and, if the strategy needs one, a draft model; listed or typed.
 import { el } from "../../../visualizers/shared/dom.mjs";
+import { isOnServer } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { formatPercent } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
@@ -290,7 +291,7 @@ export class ModelPicker {
    * @param {Run} [run]
    */
   tell(run) {
-    const known = run?.model?.id && !run.served && !run.model.host;
+    const known = run?.model?.id && !isOnServer(run);
     this.note.textContent = known ? weightsSentence(run.model) : "";
   }
 

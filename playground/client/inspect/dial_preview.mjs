@@ -1,6 +1,8 @@
 // Shows the selected step under the settings of the form, while they differ from those of the run.
 // The page decides the step by itself where it can, else the server does.
+
 import { moveOffEdge } from "../../../visualizers/dial_map/intervals.mjs";
+import { isOnServer } from "../../../visualizers/shared/record.mjs";
 import { formatSetting } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { isSameValue } from "../forms/settings.mjs";
@@ -211,7 +213,7 @@ export class DialPreview {
   get #run() {
     const run = store.shown(this.#strategy.name);
     // Of a server's step, only a part of the distribution is known, or it cannot be asked for again.
-    const whole = run?.form && !run.served && !run.model.host;
+    const whole = run?.form && !isOnServer(run);
     return whole && run.status !== "running" && run.steps[run.selected ?? -1] ? run : null;
   }
 

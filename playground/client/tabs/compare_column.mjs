@@ -1,6 +1,7 @@
 // A column of a comparison: its settings in the drawer, and its text, one stage per seed.
 import { createSideView, describeSide } from "../../../visualizers/compare/divergence.mjs";
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
+import { isOnServer } from "../../../visualizers/shared/record.mjs";
 import { quoteText, tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { weightsSentence, weightsSummary } from "../forms/model_picker.mjs";
@@ -118,7 +119,7 @@ export class CompareColumn {
   #runChanged(place) {
     const { key, stage } = this.#stages[place];
     const run = store.shown(key);
-    if (run && !run.served && !run.model?.host) this.form.ran(run);
+    if (run && !isOnServer(run)) this.form.ran(run);
     const quiet = run && QUIET_STATUSES.includes(run.status) && !run.notes?.length;
     stage.classList.toggle("cmp-quiet", Boolean(quiet));
     if (place !== this.#shown) return;
@@ -173,7 +174,7 @@ export class CompareColumn {
    * @param {Run | undefined} run
    */
   #showWeights(run) {
-    if (run?.served || run?.model?.host) {
+    if (run && isOnServer(run)) {
       this.weights.textContent = tr("on a server");
       this.weights.title = run.served?.host ?? run.model.host;
       return;

@@ -1,5 +1,6 @@
 // A strategy's tab: prompt, dials, the run's text and its views in one column.
 import { el } from "../../../visualizers/shared/dom.mjs";
+import { isOnServer } from "../../../visualizers/shared/record.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "../forms/field.mjs";
 import { Form } from "../forms/form.mjs";
@@ -166,7 +167,7 @@ export class StrategyTab {
       changed: (run) => {
         this.models.tell(store.shown(this.strategy.name));
         rememberMedia(run);
-        if (run.strategy === this.strategy.name && !run.model?.host) this.own.ran(run);
+        if (run.strategy === this.strategy.name && !isOnServer(run)) this.own.ran(run);
       },
     });
   }
