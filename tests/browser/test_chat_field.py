@@ -233,7 +233,7 @@ def test_a_chat_is_compared_and_drawn_many_times(open_page, folder):
     assert form["messages"] == [{"role": "user", "content": "Tell me of a bear"}]
     open_tab(page, "Draws")
     page.locator("#draws-model select").select_option(label="Another…")
-    page.locator("#draws-model input[type=text]").fill(folder)
+    page.locator("#draws-model input[type=text]").first.fill(folder)
     say(chat(page, "draws"), 0, "Tell me of a bear")
     page.locator("#draws-draws input[type=number]").fill("4")
     page.locator("#draws-run").click()

@@ -91,13 +91,15 @@ def test_a_run_on_a_server_is_stopped_and_what_goes_wrong_is_one_sentence(open_p
     expect(status(page, "sampling")).to_have_text(
         f"The server at 127.0.0.1:{server.server_port} cannot be reached: start it, or check the address."
     )
-    show(page, "beam_search")
-    option = page.locator("#beam_search-model option", has_text="An address does not work here")
+    show(page, "contrastive_search")
+    option = page.locator(
+        "#contrastive_search-model option", has_text="An address does not work here"
+    )
     expect(option).to_be_disabled()
-    expect(option).to_contain_text("it needs the whole vocabulary")
+    expect(option).to_contain_text("it needs the hidden states of the model")
     # Nor is it taken over from the other tab.
-    expect(page.locator("#beam_search-model select")).to_have_value("storyteller")
-    assert view(page.locator("#beam_search-stage"), "beam_tree").count()
+    expect(page.locator("#contrastive_search-model select")).to_have_value("storyteller")
+    assert view(page.locator("#contrastive_search-stage"), "contrastive").count()
 
 
 @pytest.mark.nightly
