@@ -108,8 +108,13 @@ def test_a_table_of_a_model_on_a_server_is_run_and_its_link_waits(open_page, opt
         tab.locator("#tune-model-input").select_option(label="An address…")
         tab.get_by_label("Address").fill(server.base)
         tab.get_by_label("Model there").fill("m")
-        expect(tab.locator(".dp-status")).to_contain_text("Setting 5: beam_search does not work")
-        tab.locator(".tn-chips > button").last.click()
+        tab.locator(".tn-add > summary").click()
+        tab.locator(".tn-adding select").first.select_option("contrastive_search")
+        tab.get_by_role("button", name="Add setting").click()
+        refusal = "Setting 6: contrastive_search does not work"
+        expect(tab.locator(".dp-status")).to_contain_text(refusal)
+        for _ in range(2):
+            tab.locator(".tn-chips > button").last.click()
         tab.get_by_label("Seeds of each setting").fill("1")
         expect(tab.locator(".tn-cost")).to_have_text("The server decides how long it takes.")
         expect(tab.locator("#tune-run")).to_have_text("Run 8 texts")

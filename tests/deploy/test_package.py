@@ -7,9 +7,11 @@ import sys
 import tomllib
 import zipfile
 from contextlib import closing
+from importlib import metadata
 
 import pytest
 
+from engine.trace import json_io
 from tests.helpers.client import Client
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.server import ROOT, playground
@@ -67,6 +69,35 @@ def command(installed, tmp_path, monkeypatch):
     return lambda *words: done([installed / NAME, *words], cwd=tmp_path)
 
 
+@pytest.fixture(scope="module")
+def uvx(wheel, tmp_path_factory):
+    """Return the words that run the command with uvx, from an index that is a folder."""
+    folder = tmp_path_factory.mktemp("uv")
+    done([sys.executable, "-m", "venv", folder])
+    done([folder / "bin" / "python", "-m", "pip", "install", "-q", "uv"])
+    index = folder / "simple" / NAME
+    index.mkdir(parents=True)
+    (index / "index.html").write_text(f'<a href="{wheel.as_uri()}">{wheel.name}</a>')
+    constraints = folder / "constraints.txt"
+    constraints.write_text(f"torch=={metadata.version('torch')}\n")
+    indexes = [index.parent.as_uri(), *pip_option("extra-index-url")]
+    places = [word for one in indexes for word in ("--index", one)]
+    places += [word for one in pip_option("find-links") for word in ("--find-links", one)]
+    places += ["--cache-dir", str(folder / "cache"), "--python", sys.executable]
+    return [folder / "bin" / "uvx", *places, "--constraints", constraints, NAME]
+
+
+def pip_option(name):
+    """Return the values of an option of pip's on this machine, so that uv finds the same packages."""
+    lines = done([sys.executable, "-m", "pip", "config", "list"]).splitlines()
+    return [
+        value
+        for line in lines
+        for value in line.split("=", 1)[1].strip("'").split()
+        if line.split("=", 1)[0].endswith(f".{name}")
+    ]
+
+
 def test_it_holds_what_its_users_need_under_one_name(wheel):
     assert wheel.stat().st_size < MAX_BYTES
     names = zipfile.ZipFile(wheel).namelist()
@@ -98,6 +129,12 @@ def test_a_python_program_uses_its_public_names(installed, tmp_path):
     for name in ("engine", "assets", "playground"):
         code = f"import importlib.util as u; assert u.find_spec({name!r}) is None"
         done([installed / "python", "-c", code], cwd=tmp_path)
+
+
+def test_uvx_runs_it_from_an_index_without_an_installation(uvx, tmp_path):
+    words = ("--prompt", "Once upon a time", "--max-new-tokens", "4", "--trace", "run.json.gz")
+    done([*uvx, "run", "greedy", *words], cwd=tmp_path)
+    assert len(json_io.load(tmp_path / "run.json.gz").steps) == 4
 
 
 def test_without_a_command_it_serves_the_page(installed, tmp_path):
