@@ -83,6 +83,8 @@ def uvx(wheel, tmp_path_factory):
     indexes = [index.parent.as_uri(), *pip_option("extra-index-url")]
     places = [word for one in indexes for word in ("--index", one)]
     places += [word for one in pip_option("find-links") for word in ("--find-links", one)]
+    # As pip does: the best version of all indexes.
+    places += ["--index-strategy", "unsafe-best-match"]
     places += ["--cache-dir", str(folder / "cache"), "--python", sys.executable]
     return [folder / "bin" / "uvx", *places, "--constraints", constraints, NAME]
 
