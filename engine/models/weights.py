@@ -23,6 +23,7 @@ from engine.declare.weights import (
 )
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
+from engine.model_code import PROPERTIES, ModelCall
 from engine.models.model_types import Model
 from engine.models.openvino.installation import INSTALL_COMMAND, PACKAGE, is_installed
 from engine.settings import SETTINGS
@@ -260,6 +261,7 @@ def check_4bit_blocks(name: str, model: Model) -> None:
             )
 
 
+@ModelCall(PROPERTIES)
 def input_device(model: Model) -> torch.device:
     """Return the device of a model's inputs, also if its first layers are offloaded to disk."""
     places = getattr(model, "hf_device_map", None)
