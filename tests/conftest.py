@@ -17,6 +17,7 @@ os.environ["PLAYGROUND_JOURNAL"] = ""
 # Exported code must end, however busy the machine is.
 os.environ["PLAYGROUND_MAX_CHECK_S"] = "600"
 os.environ["PLAYGROUND_METHODS"] = tempfile.mkdtemp(prefix="methods.")
+LONGEST = "test_recipes.py"
 
 
 # Modules and collected tests live to the end, and no search for garbage has to look through them again.
@@ -31,11 +32,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items) -> None:
-    """Leave to the night what the mark ``by_day`` of a test leaves out.
+    """Leave to the night what the mark ``by_day`` of a test leaves out, and begin with the longest file.
 
     Raises:
         pytest.UsageError: the mark names a case that there is not.
     """
+    # At the end it would run alone.
+    items.sort(key=lambda item: item.path.name != LONGEST)
     tests = defaultdict(list)
     for item in items:
         if item.get_closest_marker("by_day") and not item.get_closest_marker("nightly"):

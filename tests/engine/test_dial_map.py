@@ -309,21 +309,21 @@ def test_the_command_prints_a_table_or_json(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def check_many(source, first, maps, runs):
+def check_many(source, first, maps, runs, tokens):
     """Return what differs among real runs at random values of maps, whose cases begin with a number."""
     drawn, wrong = random.Random(first), []
     for number in range(first, first + maps):
         dial, low, high, params = CASES[number % len(CASES)]
         seed = drawn.randrange(1000)
-        found = last_map(request(source, seed, 24, **params), dial, low, high)
-        wrong += differing_runs(found, source, runs, drawn, seed, 24, together=True, **params)
+        found = last_map(request(source, seed, tokens, **params), dial, low, high)
+        wrong += differing_runs(found, source, runs, drawn, seed, tokens, together=True, **params)
     return wrong
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("first", range(0, 40, 2))
 def test_800_runs_of_the_storyteller_are_on_their_maps(first):
-    assert check_many(STORYTELLER, first, maps=2, runs=20) == []
+    assert check_many(STORYTELLER, first, maps=2, runs=20, tokens=24) == []
 
 
 @pytest.mark.nightly
@@ -331,4 +331,4 @@ def test_800_runs_of_the_storyteller_are_on_their_maps(first):
 @pytest.mark.parametrize("first", range(len(CASES)))
 def test_200_runs_of_a_real_model_are_on_their_maps(first):
     source = {"model": real_model(), "prompt": PROMPT}
-    assert check_many(source, first, maps=1, runs=15) == []
+    assert check_many(source, first, maps=1, runs=15, tokens=12) == []
