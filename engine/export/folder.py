@@ -12,6 +12,7 @@ from pathlib import Path
 from engine.errors import ExportError
 from engine.export.plan import Plan
 from engine.loops.recorder import Recorder
+from engine.python_source import parse_module
 
 _ENTRY_TEMPLATE = '''"""{title}: a decoding loop for transformers' generate(), from the Decoding Playground.
 
@@ -225,7 +226,7 @@ def _engine_imports(source: str) -> list[tuple[ast.stmt, str, str]]:
     Imports for type checkers only are left out: their replacement is ``pass``, their module empty.
     """
     found: list[tuple[ast.stmt, str, str]] = []
-    tree = ast.parse(source)
+    tree = parse_module(source)
     guarded = [n for n in ast.walk(tree) if isinstance(n, ast.If) and _is_for_types(n.test)]
     for_types = {id(node) for block in guarded for node in block.body}
     for node in ast.walk(tree):

@@ -26,6 +26,7 @@ from engine.export.generation_config import (
     parse_object,
 )
 from engine.messages import Message, join_messages
+from engine.python_source import parse_module
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.strategies.parameter_owners import describe_owners
@@ -207,7 +208,7 @@ def _find_call(text: str) -> ast.Call:
     # The line break before the bracket ends a comment in the text's last line.
     for code in (text, f"dict({text.strip().rstrip(',')}\n)"):
         try:
-            calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+            calls = [node for node in ast.walk(parse_module(code)) if isinstance(node, ast.Call)]
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             continue
         with_keywords = [call for call in calls if call.keywords]

@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 
 from engine.lessons.lesson import LessonError
 from engine.messages import Message
+from engine.python_source import parse_expression
 
 MAX_CHARS = 300
 # No power, modulo or repetition of texts: these could build huge values.
@@ -51,7 +52,7 @@ def evaluate_expression(expression: str, names: Mapping[str, Any], functions: Fu
     if len(expression) > MAX_CHARS:
         raise LessonError("An expression may have {most} characters at most.", most=MAX_CHARS)
     try:
-        tree = ast.parse(expression.strip(), mode="eval")
+        tree = parse_expression(expression.strip())
         return _Evaluator(names, functions).evaluate(tree.body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise LessonError(

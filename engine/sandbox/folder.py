@@ -21,6 +21,7 @@ from pathlib import Path
 
 from engine.errors import MethodError, format_value
 from engine.messages import Message
+from engine.python_source import parse_module
 from engine.sandbox.arguments import Argument, parse_arguments
 from engine.sandbox.requirements import describe_missing_packages
 
@@ -198,7 +199,7 @@ def extract_summary(readme: str) -> str:
 def _parse_source(path: str, text: bytes) -> ast.Module:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
-        tree = ast.parse(text, path)
+        tree = parse_module(text, path)
     except SyntaxError as error:
         if not error.lineno:
             raise MethodError("{path}: {why}.", path=path, why=error.msg) from None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
+from engine.python_source import parse_module
+
 
 def find_private_names(files: Mapping[str, bytes]) -> list[str]:
     """Return the private names of transformers that a method uses, sorted.
@@ -16,7 +18,7 @@ def find_private_names(files: Mapping[str, bytes]) -> list[str]:
         name
         for path, content in files.items()
         if path.endswith(".py")
-        for node in ast.walk(ast.parse(content))
+        for node in ast.walk(parse_module(content))
         for name in _names_in(node)
     }
     return sorted(name for name in found if name.startswith("_") and not name.startswith("__"))
