@@ -114,8 +114,7 @@ def model_probability(node: BeamNode, step: Step) -> float | None:
     """
     if any(stage.name != _DIVERSITY_PROCESSOR for stage in step.stages):
         return None
-    # A file may have any penalty, and rounding may leave the sum above 0.
-    return to_probability(min(0.0, node.logprob + node.diversity_penalty))
+    return to_probability(node.logprob + node.diversity_penalty)
 
 
 def nats_to_bits(nats: float) -> float:
@@ -125,5 +124,8 @@ def nats_to_bits(nats: float) -> float:
 
 
 def to_probability(logprob: float) -> float:
-    """Convert a log-probability to a probability with eight significant digits."""
-    return float(f"{math.exp(logprob):.8g}")
+    """Convert a log-probability to a probability with eight significant digits, at most 1.
+
+    Beam search adds a bias to log-probabilities without normalising them again, so they may be above 0.
+    """
+    return float(f"{math.exp(min(0.0, logprob)):.8g}")

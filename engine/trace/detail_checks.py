@@ -19,7 +19,7 @@ from engine.trace.details import (
 from engine.trace.fill_checks import check_filling
 from engine.trace.forward_checks import check_forwards
 from engine.trace.records import Step, Trace
-from engine.trace.value_types import PROBABILITY, SECONDS, TOKEN_ID, iter_values
+from engine.trace.value_types import LOGPROB, PROBABILITY, SECONDS, TOKEN_ID, iter_values
 
 _TOLERANCE = 1e-3
 
@@ -144,6 +144,10 @@ def _check_layers(where: str, detail: LayerDetail, depths: set[int]) -> None:
         )
     if [reading.layer for reading in detail.layers] != list(range(count)):
         raise TraceError("{where} has layers that do not count 0, 1, 2, ….", where=where)
+    if not (detail.final_top and detail.contrast_top):
+        raise TraceError("{where} does not say which tokens were the most probable.", where=where)
+    if any(value > _TOLERANCE for _, value in iter_values(detail, LOGPROB)):
+        raise TraceError("{where} has a layer with a probability above 1.", where=where)
     for layer in (detail.premature_layer, *detail.candidate_layers):
         if not 0 <= layer < count:
             raise TraceError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -32,6 +33,14 @@ def path_of(trace, node_id):
         path.insert(0, nodes[node_id])
         node_id = nodes[node_id].parent_id
     return path
+
+
+def test_a_bias_that_lifts_a_log_probability_above_0_counts_as_certain():
+    trace = searched("beam_search", sequence_bias=[[[7], 900.0]])
+    lifted = [node.logprob > 709 for node in trace.steps[0].detail.pool]
+    shares = [json.loads(json.dumps(one, allow_nan=False))["p"] for one in shown(trace)]
+    assert any(lifted)
+    assert [share == 1 for share in shares[0]] == lifted
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -26,12 +26,12 @@ class ContrastiveSummary:
 
     def add(self, step: Step) -> StepSummary | None:
         """Add a step and return its values; None without a contrastive detail."""
+        ids = self.texts.setdefault(step.sequence, list(self.before))
+        ids += step.emit
         detail = step.detail
         if not isinstance(detail, ContrastiveDetail):
             return None
-        ids = self.texts.setdefault(step.sequence, list(self.before))
         like = [None if o.position < 0 else ids[o.position] for o in detail.options]
-        ids += step.emit
         self.steps += 1
         self.changed += detail.chosen != 0
         gain = detail.options[detail.chosen].score - detail.options[0].score
