@@ -68,7 +68,6 @@ def is_read(path: tuple[str, ...]) -> bool:
     )
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("language", other_languages())
 def test_every_text_is_there_and_none_is_left_over(spec, language):
     asked = set(of_any_machine())
