@@ -18,10 +18,12 @@ from benchmarks.about import Goal
 from benchmarks.reliability.cards import Measured, Part
 from benchmarks.reliability.requests import IN_PROCESS, Alone, short_request
 from engine import DecodeRequest
+from engine.declare.params import params_of
 from engine.errors import DecodeError
 from engine.models import loading
 from engine.run import jobs
 from engine.run.scheduler import RUN_QUEUE
+from engine.strategies import STRATEGIES
 from tests.helpers.faults import PLACES, exported, failing, messages_of
 from tests.helpers.patience import PATIENCE_S
 
@@ -165,7 +167,9 @@ class _Tries:
         return self._traces[strategy]
 
     def _request(self, strategy: str) -> DecodeRequest:
-        return short_request(strategy, 0, _TOKENS, repetition_penalty=_PENALTY)
+        has_filters = "repetition_penalty" in params_of(STRATEGIES[strategy].config)
+        penalty = {"repetition_penalty": _PENALTY} if has_filters else {}
+        return short_request(strategy, 0, _TOKENS, **penalty)
 
 
 @contextmanager

@@ -282,7 +282,8 @@ def _can_crop_layers(model: Model) -> bool:
     config = model.config.get_text_config(decoder=True)
     layers = DynamicCache(config=config).layers
     kinds = getattr(config, "layer_types", None) or [""] * len(layers)
-    # A convolution layer can be cropped, but reports so only once it is filled.
+    # A convolution layer can be cropped, but reports so only once it is filled. A configuration may list more
+    # kinds than it has layers, when early exit has cut its number of layers alone.
     return all(
-        layer.is_croppable or kind == "conv" for layer, kind in zip(layers, kinds, strict=True)
+        layer.is_croppable or kind == "conv" for layer, kind in zip(layers, kinds, strict=False)
     )

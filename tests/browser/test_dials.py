@@ -70,7 +70,7 @@ def test_dials_are_above_the_text_and_the_first_screen_is_within_its_budget(open
             settings.click()
         counts = count_first_screen(page, name)
         assert all((counts[part] or 0) <= most for part, most in MOST.items()), (name, counts)
-        assert dials(page, name).count() == len(strategy.dials), name
+        expect(dials(page, name)).to_have_count(len(strategy.dials))
         if not strategy.dials:
             continue
         first = dials(page, name).first.bounding_box()

@@ -134,8 +134,8 @@ def _drafting_inputs(name: str, loaded: LoadedModel, draft: LoadedModel | None) 
 @contextlib.contextmanager
 def _drafting_as(config: Any, drafting: LoadedModel) -> Iterator[None]:
     """Say how to draft where transformers reads it: in the drafting model's own configuration."""
-    own = drafting.model.generation_config
-    before = dict(own.__dict__)
+    own, shape = drafting.model.generation_config, drafting.model.config
+    before, layers = dict(own.__dict__), getattr(shape, "num_hidden_layers", None)
     if isinstance(config, DraftModelParams):
         shared = params_of(DraftingParams)
         names = [n for n in params_of(DraftModelParams) if n not in shared]
@@ -145,6 +145,9 @@ def _drafting_as(config: Any, drafting: LoadedModel) -> Iterator[None]:
     finally:
         own.__dict__.clear()
         own.__dict__.update(before)
+        # Early exit cuts it for a draft, and leaves it so when the draft fails.
+        if layers is not None:
+            shape.num_hidden_layers = layers
 
 
 def check_any(name: str, params: dict[str, Any], seed: int, talker: Talker | None = None) -> str:

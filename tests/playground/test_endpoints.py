@@ -216,7 +216,7 @@ def run_shown_snippet(told, language, folder):
 def test_every_snippet_that_is_shown_runs(server, info, strategy, language, tmp_path):
     found = run_shown_snippet(info[f"/{strategy}"], language, tmp_path)
     example = info[f"/{strategy}"]["parameters"][0]["example_input"]
-    _, [answer] = server.call(strategy, example, None, {"max_new_tokens": 64}, 0)
+    _, [answer] = server.call(strategy, example, None, {}, 0)
     assert found["outputs"][0]["text"] == answer["outputs"][0]["text"]
 
 
