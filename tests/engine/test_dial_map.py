@@ -323,7 +323,7 @@ def check_many(source, first, maps, runs, tokens):
 @pytest.mark.nightly
 @pytest.mark.parametrize("first", range(0, 40, 2))
 def test_800_runs_of_the_storyteller_are_on_their_maps(first):
-    assert check_many(STORYTELLER, first, maps=2, runs=20, tokens=24) == []
+    assert check_many(STORYTELLER, first, maps=2, runs=20, tokens=16) == []
 
 
 @pytest.mark.nightly
