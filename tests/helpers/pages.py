@@ -279,20 +279,20 @@ def tokens(page: Page, strategy: str) -> Locator:
 
 def run_of(page: Page, key: str, field: str) -> Any:
     """Return a field of the run that a stage shows, as the page's store has it."""
-    _a_run_is_shown(page, key)
+    _wait_for_run(page, key)
     return page.evaluate("([key, field]) => playground.page.shown(key)[field]", [key, field])
 
 
 def trace_of(page: Page, key: str) -> Trace:
     """Return the run that a stage shows, read as a saved file of it would be."""
-    _a_run_is_shown(page, key)
+    _wait_for_run(page, key)
     text = page.evaluate(
         "key => JSON.stringify(playground.page.trace(playground.page.shown(key)))", key
     )
     return json_io.loads(text)
 
 
-def _a_run_is_shown(page: Page, key: str) -> None:
+def _wait_for_run(page: Page, key: str) -> None:
     """Wait for a stage's run: a recorded one comes from the server, after the words of its form."""
     page.wait_for_function("key => playground.page.shown(key)", arg=key)
 
