@@ -64,7 +64,10 @@ def python(tmp_path_factory):
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     found = folder / "bin" / "python"
     installed = subprocess.run(
-        [found, "-m", "pip", "install", "-q", *TOOLS], capture_output=True, text=True, check=False
+        [found, "-m", "pip", "install", "-q", "--no-compile", *TOOLS],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if installed.returncode:
         pytest.skip(f"JupyterLab and marimo cannot be installed: {installed.stderr[-500:]}")

@@ -18,7 +18,7 @@ from tests.helpers.real import assistant_of, real_model
 from tests.helpers.strategies import NEXT_TOKEN, OURS, WITHOUT_HEADS
 from tests.helpers.talkers import PROMPT, assistant, target
 
-FEW, MANY = 10, 300
+FEW, MANY, OF_A_REAL_MODEL = 10, 300, 6
 ALWAYS = {
     "deadline": None,
     "database": None,
@@ -65,7 +65,7 @@ def test_architectures_that_no_other_test_uses_do_too(kind, name):
 @pytest.mark.parametrize("name", WITHOUT_HEADS)
 def test_a_real_chat_model_does_too(name):
     talker = Talker(real_model, assistant_of, question="Name three colours.")
-    property_of(name, FEW, talker, derandomize=True)
+    property_of(name, OF_A_REAL_MODEL, talker, derandomize=True)
 
 
 def test_scores_that_a_filter_cannot_continue_with_are_named():

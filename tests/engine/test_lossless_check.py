@@ -22,7 +22,7 @@ from tests.helpers.drafting import finish
 from tests.helpers.models import golden_model
 
 VOCAB = 12
-DRAWS = 10_000
+DRAWS = 6_000
 
 
 class Chain:

@@ -15,6 +15,7 @@ from tests.helpers.random_params import value_of
 from tests.helpers.strategies import NEXT_TOKEN
 from tests.helpers.talkers import PROMPT, assistant, target
 
+NEW = 5
 DEPENDENT = {name: conditional_parameters(s) for name, s in STRATEGIES.items()}
 
 
@@ -44,7 +45,8 @@ def off(name):
 def test_what_is_put_off_changes_nothing(name):
     without = off(name)
     kinds = params_of(STRATEGIES[name].config)
-    plain = {str(set_): tokens(name, {"max_new_tokens": 8, **set_}) for set_ in without.values()}
+    sets = {str(set_): set_ for set_ in without.values()}
+    plain = {key: tokens(name, {"max_new_tokens": NEW, **set_}) for key, set_ in sets.items()}
 
     @settings(
         max_examples=4,
@@ -59,10 +61,10 @@ def test_what_is_put_off_changes_nothing(name):
         set_ = without[param]
         if param == "seed":
             seed = data.draw(st.integers(1, 50))
-            assert tokens(name, {"max_new_tokens": 8, **set_}, seed) == plain[str(set_)]
+            assert tokens(name, {"max_new_tokens": NEW, **set_}, seed) == plain[str(set_)]
         elif param != "distribution_runs":
             value = data.draw(value_of(param, kinds[param], target().vocab_size))
-            changed = {"max_new_tokens": 8, **set_, param: value}
+            changed = {"max_new_tokens": NEW, **set_, param: value}
             assert tokens(name, changed) == plain[str(set_)], (param, value)
 
     holds()
@@ -77,7 +79,7 @@ def test_what_acts_is_not_put_off():
     }.items():
         only = DEPENDENT[name].get("seed")
         assert only is None or params.get(only.name, True) in only.values
-        texts = {str(tokens(name, {"max_new_tokens": 8, **params}, seed)) for seed in range(6)}
+        texts = {str(tokens(name, {"max_new_tokens": NEW, **params}, seed)) for seed in range(6)}
         assert len(texts) > 1, name
     assert DEPENDENT["greedy"]["seed"].values == ()
     assert "temperature" not in DEPENDENT["sampling"]

@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
 LISTING = "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n    return"
 NEW, SEED = 6, 3
-LONG = {"contrastive_search": 20, "dola": 20, "diverse_beam_search": 20}
-"""Tokens of a longer text, else 40: these references keep nothing, so each step reads all before it."""
+LONG = {"contrastive_search": 16, "dola": 16, "diverse_beam_search": 16}
+"""Tokens of a longer text, else 32: these references keep nothing, so each step reads all before it."""
 
 
 def check(strategy, prompt, new, seed):
@@ -45,11 +45,11 @@ def test_a_strategy_gives_the_tokens_of_transformers(strategy):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("prompt", "seed"), [(CHAT, 0), (PLAIN, 1), (LISTING, 2)], ids=["chat", "plain", "code"]
+    ("prompt", "seed"), [(PLAIN, 1), (LISTING, 2)], ids=["plain", "code"]
 )
 @pytest.mark.parametrize("strategy", WITHOUT_HEADS)
 def test_longer_texts_of_several_prompts_and_seeds(strategy, prompt, seed):
-    check(strategy, prompt, LONG.get(strategy, 40), seed)
+    check(strategy, prompt, LONG.get(strategy, 32), seed)
 
 
 def test_it_answers_what_it_is_asked():

@@ -21,7 +21,7 @@ from engine.loops.drafting.universal import IntersectionDrafter
 from tests.helpers.chains import Alphabet, Chain, ChainHeads, LayeredChain, Quick, p_of_steps
 
 VOCAB = 8
-FEW, MANY = 3_000, 10_000
+FEW, MANY = 3_000, 6_000
 LENGTH = 50
 """Draws of one run; every run begins anew."""
 SCALE = 0.7

@@ -21,7 +21,7 @@ GRAMMARS = {"regex": BALL, "choice": CHOICE, "lark": COUNT, "nested": PAIRS, "js
 KINDS = ("byte_level", "sentencepiece", "unigram")
 """Tokenizers: each strategy and each grammar has every one."""
 PROMPTS = ("The little bear saw", "So they ran and ran to the", "A small cat")
-DRAWS = {"sampling": 100, "beam_sampling": 20, "watermark": 20}
+DRAWS = {"sampling": 40, "beam_sampling": 10, "watermark": 10}
 """Strategies that always draw, with their number of draws."""
 MORE_DRAWS = 5
 """Draws of a strategy that draws if it is asked to."""

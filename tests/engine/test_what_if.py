@@ -40,7 +40,7 @@ RUNS = (
 )
 SEEDS = (0, 1, 2, 3, 4, 5, 26, 7)
 """Of the random settings for each run: some of them change a late step."""
-FEW, MANY = 8, 15
+FEW, MANY = 8, 10
 
 
 def request(strategy, params, model="llama", new=14, seed=4, **more):

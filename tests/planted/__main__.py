@@ -53,8 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--workers",
         type=_count,
-        default=os.cpu_count(),
-        help="copies of the project to plant in at the same time; one for each core by default",
+        # Tests wait for servers and processes.
+        default=(os.cpu_count() or 1) + 1,
+        help="copies of the project to plant in at the same time; by default one more than cores",
     )
     return parser
 

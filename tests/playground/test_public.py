@@ -52,7 +52,8 @@ def client(open_server):
 
 @pytest.fixture
 def held():
-    """Return a gate that holds the model; everything has left when it is closed."""
+    """Return a gate that holds the model; no run of another test passes it."""
+    comes_true(lambda: not RUN_QUEUE._tickets)
     with gate(load("storyteller").model, free=0) as gated:
         yield gated
     comes_true(lambda: not RUN_QUEUE._tickets)

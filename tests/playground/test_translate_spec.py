@@ -68,12 +68,25 @@ def is_read(path: tuple[str, ...]) -> bool:
     )
 
 
+@pytest.fixture(scope="module")
+def asked(spec):
+    """The English texts that are looked up in a translation."""
+    texts = set(of_any_machine())
+    _map_texts(spec, lambda text: texts.add(text) or text)
+    assert len(texts) > 500
+    return texts
+
+
 @pytest.mark.parametrize("language", other_languages())
-def test_every_text_is_there_and_none_is_left_over(spec, language):
-    asked = set(of_any_machine())
-    _map_texts(spec, lambda text: asked.add(text) or text)
-    assert len(asked) > 500
-    assert set(spec_catalogue(language)) == asked
+def test_no_translation_is_left_over(asked, language):
+    assert set(spec_catalogue(language)) <= asked
+
+
+# By night: a contributor may leave the translations of new texts to others.
+@pytest.mark.nightly
+@pytest.mark.parametrize("language", other_languages())
+def test_no_translation_is_missing(asked, language):
+    assert asked <= set(spec_catalogue(language))
 
 
 def test_every_strategy_has_a_plain_name_of_its_own_and_a_titled_group(spec):
