@@ -44,6 +44,14 @@ def done(command, **options):
     return ran.stdout
 
 
+def environment(folder, package):
+    """Make an environment with a package in a folder; return the folder of its commands."""
+    done([sys.executable, "-m", "venv", folder])
+    # pip would compile thousands of modules that nothing here imports.
+    done([folder / "bin" / "python", "-m", "pip", "install", "-q", "--no-compile", package])
+    return folder / "bin"
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
@@ -54,14 +62,8 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """Return the folder of an environment's commands, with packages resolved from the ranges alone.
-
-    Without --no-compile, pip compiles thousands of modules that nothing here imports.
-    """
-    folder = tmp_path_factory.mktemp("env")
-    done([sys.executable, "-m", "venv", folder])
-    done([folder / "bin" / "python", "-m", "pip", "install", "-q", "--no-compile", wheel])
-    return folder / "bin"
+    """Return the folder of an environment's commands, with packages resolved from the ranges alone."""
+    return environment(tmp_path_factory.mktemp("env"), wheel)
 
 
 @pytest.fixture
@@ -76,8 +78,7 @@ def command(installed, tmp_path, monkeypatch):
 def uvx(wheel, tmp_path_factory):
     """Return the words that run the command with uvx, from an index that is a folder."""
     folder = tmp_path_factory.mktemp("uv")
-    done([sys.executable, "-m", "venv", folder])
-    done([folder / "bin" / "python", "-m", "pip", "install", "-q", "uv"])
+    commands = environment(folder, "uv")
     index = folder / "simple" / NAME
     index.mkdir(parents=True)
     (index / "index.html").write_text(f'<a href="{wheel.as_uri()}">{wheel.name}</a>')
@@ -89,7 +90,7 @@ def uvx(wheel, tmp_path_factory):
     # As pip does: the best version of all indexes.
     places += ["--index-strategy", "unsafe-best-match"]
     places += ["--cache-dir", str(folder / "cache"), "--python", sys.executable]
-    return [folder / "bin" / "uvx", *places, "--constraints", constraints, NAME]
+    return [commands / "uvx", *places, "--constraints", constraints, NAME]
 
 
 def pip_option(name):

@@ -44,9 +44,7 @@ def test_a_strategy_gives_the_tokens_of_transformers(strategy):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("prompt", "seed"), [(PLAIN, 1), (LISTING, 2)], ids=["plain", "code"]
-)
+@pytest.mark.parametrize(("prompt", "seed"), [(PLAIN, 1), (LISTING, 2)], ids=["plain", "code"])
 @pytest.mark.parametrize("strategy", WITHOUT_HEADS)
 def test_longer_texts_of_several_prompts_and_seeds(strategy, prompt, seed):
     check(strategy, prompt, LONG.get(strategy, 32), seed)

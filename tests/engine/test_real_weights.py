@@ -14,7 +14,7 @@ from tests.helpers.real import CHAT, NAME, PLAIN, assistant_of, ids_of, real_mod
 from tests.helpers.references import params_of
 from tests.helpers.runs import finished
 from tests.helpers.same_passes import expected_by_passes
-from tests.helpers.strategies import WITHOUT_HEADS
+from tests.helpers.strategies import LOOPS, WITHOUT_HEADS
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
@@ -26,15 +26,8 @@ WAYS = {
     # Embeddings and the first layers are in memory, the others wait on disk.
     "disk": {"device_map": "auto", "max_memory": {"cpu": "200MB"}},
 }
-OTHER_LOOPS = (
-    "greedy",
-    "beam_search",
-    "contrastive_search",
-    "dola",
-    "early_exit",
-    "speculative",
-)
-"""One strategy for each way to read a model; from disk each pass loads all weights anew."""
+FROM_DISK = (*LOOPS, "greedy", "early_exit")
+"""The strategies that are tried from disk, where each pass loads all weights again and takes seconds."""
 EVERYDAY = (
     ("bfloat16", "beam_search", "plain"),
     ("8bit", "early_exit", "chat"),
@@ -43,10 +36,10 @@ EVERYDAY = (
 
 
 def _cells():
-    """Every strategy in every way but disk, each with one prompt; every way and every strategy has both."""
+    """Every way with its strategies, each with one prompt; every way and every strategy has both."""
     pairs = itertools.product(enumerate(WAYS), enumerate(WITHOUT_HEADS))
     for (row, way), (column, strategy) in pairs:
-        if way == "disk" and strategy not in OTHER_LOOPS:
+        if way == "disk" and strategy not in FROM_DISK:
             continue
         cell = (way, strategy, (PLAIN, CHAT)[(row + column) % 2])
         named = (*cell[:2], "chat" if cell[2] == CHAT else "plain")

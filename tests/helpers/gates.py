@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.helpers.patience import PATIENCE_S, wait_for
+from tests.helpers.queue import wait_for_all_runs
 
 
 class Gate:
@@ -47,3 +48,12 @@ def gate(model: Any, free: int) -> Iterator[Gate]:
     finally:
         held.open()
         hook.remove()
+
+
+@contextmanager
+def gate_between_runs(model: Any) -> Iterator[Gate]:
+    """Hold all forward passes of a model from when no run is left until none is left again."""
+    wait_for_all_runs()
+    with gate(model, free=0) as held:
+        yield held
+    wait_for_all_runs()

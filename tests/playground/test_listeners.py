@@ -9,12 +9,11 @@ import socket
 import pytest
 
 from engine.models.loading import load
-from engine.run.scheduler import RUN_QUEUE
 from engine.settings import SETTINGS
 from playground.server import idle_timeout
 from tests.helpers.client import Client
 from tests.helpers.events import events_of
-from tests.helpers.gates import gate
+from tests.helpers.gates import gate_between_runs
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.served import SERVED_HERE, served
 
@@ -33,10 +32,8 @@ def open_server():
 
 @pytest.fixture
 def held():
-    """Return a gate that holds the model; everything has left when it is closed."""
-    with gate(load("storyteller").model, free=0) as gated:
+    with gate_between_runs(load("storyteller").model) as gated:
         yield gated
-    comes_true(lambda: not RUN_QUEUE._tickets)
 
 
 def ask(client, session, **params):

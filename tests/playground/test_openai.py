@@ -19,6 +19,7 @@ from playground.server.openai_response import TokenLogprobs, format_logprobs
 from tests.helpers.client import Client
 from tests.helpers.gates import gate
 from tests.helpers.patience import PATIENCE_S, comes_true
+from tests.helpers.queue import wait_for_all_runs
 from tests.helpers.sentences import clean
 from tests.helpers.served import SERVED_HERE, served
 from tests.helpers.server import ROOT
@@ -235,7 +236,7 @@ def test_a_closed_connection_frees_the_model(url, stream):
         program.close()
         comes_true(place.cancelled.is_set)
         held.open()
-        comes_true(lambda: not RUN_QUEUE._tickets)
+        wait_for_all_runs()
         assert held.passes == 2
 
 

@@ -28,8 +28,9 @@ from playground.shell.visitors import visitor_address
 from playground.storage.uploads import UploadFolder
 from tests.helpers.client import Client
 from tests.helpers.events import events_of
-from tests.helpers.gates import gate
+from tests.helpers.gates import gate_between_runs
 from tests.helpers.patience import PATIENCE_S, comes_true
+from tests.helpers.queue import wait_for_all_runs
 from tests.helpers.served import SERVED_HERE, served
 
 pytestmark = SERVED_HERE
@@ -52,11 +53,8 @@ def client(open_server):
 
 @pytest.fixture
 def held():
-    """Return a gate that holds the model; no run of another test passes it."""
-    comes_true(lambda: not RUN_QUEUE._tickets)
-    with gate(load("storyteller").model, free=0) as gated:
+    with gate_between_runs(load("storyteller").model) as gated:
         yield gated
-    comes_true(lambda: not RUN_QUEUE._tickets)
 
 
 def be_patient(monkeypatch, unheard_s):
@@ -115,7 +113,7 @@ def test_a_call_that_nobody_waits_for_ends(client, held, monkeypatch, listened):
     be_patient(monkeypatch, 0.2)
     comes_true(place.cancelled.is_set)
     held.open()
-    comes_true(lambda: not RUN_QUEUE._tickets)
+    wait_for_all_runs()
     assert held.passes == 1
 
 
@@ -128,7 +126,7 @@ def test_what_a_page_that_never_listens_asks_for_ends(client, held, monkeypatch)
     be_patient(monkeypatch, 0.2)
     comes_true(place.cancelled.is_set)
     held.open()
-    comes_true(lambda: not RUN_QUEUE._tickets)
+    wait_for_all_runs()
     assert held.passes == 1
 
 
@@ -140,7 +138,7 @@ def test_a_page_that_said_it_would_come_is_waited_for(client, held, monkeypatch)
     ask(client, number, {**GREEDY, "press": "mine", "params": {"max_new_tokens": 3}}, "slow")
     held.wait()
     held.open()
-    comes_true(lambda: not RUN_QUEUE._tickets)
+    wait_for_all_runs()
     assert held.passes == 3
     said = client.join(number, {"press": "mine", "resume": True, "run": "", "next": 0})
     assert '\\"kind\\":\\"finish\\"' in json.dumps(json.loads(said.splitlines()[-2])), said
