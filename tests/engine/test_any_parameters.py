@@ -18,7 +18,7 @@ from tests.helpers.real import assistant_of, real_model
 from tests.helpers.strategies import NEXT_TOKEN, OURS, WITHOUT_HEADS
 from tests.helpers.talkers import PROMPT, assistant, target
 
-FEW, MANY, OF_A_REAL_MODEL = 10, 300, 6
+FEW, MANY, OF_A_REAL_MODEL = 10, 300, 3
 ALWAYS = {
     "deadline": None,
     "database": None,

@@ -21,9 +21,9 @@ GRAMMARS = {"regex": BALL, "choice": CHOICE, "lark": COUNT, "nested": PAIRS, "js
 KINDS = ("byte_level", "sentencepiece", "unigram")
 """Tokenizers: each strategy and each grammar has every one."""
 PROMPTS = ("The little bear saw", "So they ran and ran to the", "A small cat")
-DRAWS = {"sampling": 40, "beam_sampling": 10, "watermark": 10}
+DRAWS = {"sampling": 40, "beam_sampling": 4, "watermark": 5}
 """Strategies that always draw, with their number of draws."""
-MORE_DRAWS = 5
+MORE_DRAWS = 3
 """Draws of a strategy that draws if it is asked to."""
 WRITABLE = TEXT + ' { } " : [ ] ( ) , . ! 0 1 2 3 4 5 6 7 8 9 '
 
