@@ -10,9 +10,21 @@ from playwright.sync_api import expect
 from engine.analysis import gallery
 from engine.inspection.step_questions import score_typed_text
 from engine.statistics.metrics import perplexity_from_logprobs
+from engine.strategies import STRATEGIES
 from engine.trace.records import chosen_token_id
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import drawn, fill, fits, link, shot, start, status, trace_of, view
+from tests.helpers.pages import (
+    drawn,
+    fill,
+    fits,
+    link,
+    open_tab,
+    shot,
+    start,
+    status,
+    trace_of,
+    view,
+)
 from visualizers.page import page as page_of
 
 # A run of the gallery again, each token by a name that stands nowhere else, drawn whole and with every panel open.
@@ -95,7 +107,8 @@ def scored(box):
 def opened(open_page, key, name, **size):
     """Return a page with the run that a tab opens with, and that run; a link would open it a second time."""
     page = open_page(**size)
-    page.locator(f"#tab-{key}-button").evaluate("tab => tab.click()")
+    # A click without a pointer would not end the page's wait for the tab of its address.
+    open_tab(page, STRATEGIES[key].tab)
     page.wait_for_function(
         "([key, name]) => playground.page.shown(key)?.entry === name", arg=[key, name]
     )

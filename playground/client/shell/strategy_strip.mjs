@@ -2,7 +2,7 @@
 // keys between the tabs.
 import { KEY_STEPS } from "../../../visualizers/shared/keys.mjs";
 import { showSelectedPlace } from "./places.mjs";
-import { waitUntilFound } from "./polling.mjs";
+import { onceFound, waitUntilFound } from "./polling.mjs";
 import { findStrategy, getDeclaration } from "./spec.mjs";
 import { getStrategyTab } from "./strategy_tabs.mjs";
 
@@ -91,7 +91,7 @@ function handleKey(row, event) {
 
 /** Draw the groups and the place once Gradio has drawn its tabs, and whenever another tab is selected. */
 export function mountStrategyStrip() {
-  waitUntilFound(
+  onceFound(
     () => /** @type {HTMLElement | null} */ (document.querySelector(ROW)),
     (row) => {
       const showSelected = () => {
