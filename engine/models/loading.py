@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from engine.declare.weights import DTYPES, QUANTIZATIONS, TORCH, WeightsParams
+from engine.declare.weights import TORCH, WeightsParams
 from engine.errors import ModelError
 from engine.model_code import PROPERTIES, ModelCall
 from engine.models import files, hashes, memory_budget, readers, sizes
@@ -167,6 +167,11 @@ class LoadedModel:
         """Bytes of all parameters in memory, or of the OpenVINO graphs; parameters offloaded to disk do not count."""
         if isinstance(self.model, on_openvino.GraphModelMixin):
             return int(self.model.graphs.memory_bytes)
+        return self._parameter_bytes
+
+    @cached_property
+    def _parameter_bytes(self) -> int:
+        # Every run asks this of every model in memory when it ends.
         there = (p for p in self._whole.parameters() if not p.is_meta)
         return sum(p.numel() * p.element_size() for p in there)
 
@@ -205,7 +210,7 @@ def load(
         BusyError: too many downloads are running.
         ModelError: it cannot be found or loaded, or its files do not fit together.
     """
-    weights_params = weights or _to_weights_params(dtype, quantization)
+    weights_params = weights or holding.to_weights_params(dtype, quantization)
     return load_source(Source.parse(name), device, weights_params)
 
 
@@ -242,16 +247,6 @@ def list_loaded_models() -> list[str]:
     """List the names of all models in memory, most recently used last."""
     with _CACHE_LOCK:
         return [name for name, *_ in _CACHE]
-
-
-def _to_weights_params(dtype: str | None, quantization: str | None) -> WeightsParams:
-    if dtype is not None and dtype not in DTYPES:
-        raise ModelError(
-            "dtype = {dtype} is not one of {names}.", dtype=repr(dtype), names=", ".join(DTYPES)
-        )
-    if quantization is not None and quantization not in QUANTIZATIONS:
-        raise ModelError("quantization = {kind} is not one of 4bit, 8bit.", kind=repr(quantization))
-    return WeightsParams(dtype=dtype, quantization=quantization)
 
 
 def _cache_key(name: str, device: str | None, weights: WeightsParams | None) -> CacheKey:

@@ -17,6 +17,7 @@ from engine.declare.weights import (
     ASSISTANT_PREFIX,
     DTYPES,
     NF4,
+    QUANTIZATIONS,
     REQUIRED_SETTINGS,
     TORCH,
     WeightsParams,
@@ -46,6 +47,21 @@ _CPU_BLOCK = (32, 64)
 def torch_dtype(name: str) -> torch.dtype:
     """Return the torch dtype for a name in DTYPES."""
     return getattr(torch, name)
+
+
+def to_weights_params(dtype: str | None, quantization: str | None) -> WeightsParams:
+    """Return the settings with a dtype and a quantisation, None for the defaults.
+
+    Raises:
+        ModelError: one of them is unknown.
+    """
+    if dtype is not None and dtype not in DTYPES:
+        raise ModelError(
+            "dtype = {dtype} is not one of {names}.", dtype=repr(dtype), names=", ".join(DTYPES)
+        )
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        raise ModelError("quantization = {kind} is not one of 4bit, 8bit.", kind=repr(quantization))
+    return WeightsParams(dtype=dtype, quantization=quantization)
 
 
 def with_default_dtype(weights: WeightsParams, device: str) -> WeightsParams:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import types
 import typing
+from functools import cache
+from typing import Any
 
 from engine.errors import TraceError
 from engine.trace.details import DETAIL_TYPES
@@ -55,11 +57,22 @@ def to_rows(value: JsonValue, hint: object, where: str) -> JsonValue:
         return [to_rows(item, args[0], f"{where}[{i}]") for i, item in enumerate(value)]
     if not (is_record_type(kind) and isinstance(value, dict)):
         return value
-    hints = field_types(kind)
+    hints = _fields_with_records(kind)
     return {
         name: to_rows(item, hints[name], f"{where}.{name}") if name in hints else item
         for name, item in value.items()
     }
+
+
+@cache
+def _fields_with_records(cls: type) -> dict[str, Any]:
+    """Return the types of a record's fields that may hold records, as only these have columns."""
+    return {name: hint for name, hint in field_types(cls).items() if _holds_records(hint)}
+
+
+def _holds_records(hint: object) -> bool:
+    kind, _ = split_annotation(hint)
+    return is_record_type(kind) or any(map(_holds_records, typing.get_args(kind)))
 
 
 def _select_union_member(value: JsonValue, args: tuple[object, ...]) -> object:

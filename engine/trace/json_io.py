@@ -11,9 +11,10 @@ import math
 import types
 import typing
 import zlib
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from engine.errors import TraceError, format_value
 from engine.messages import add_templates, join_words, restore_templates
@@ -35,6 +36,8 @@ from engine.type_guards import is_list, is_mapping
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+_Reader: TypeAlias = "Callable[[JsonValue, str], Any]"
+"""Reads a JSON value at a place, which errors name."""
 _DETAIL_KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
 _PLAIN_TYPES = (int, str, bool, type(None))
 _DETAIL_CLASSES = (*DETAIL_TYPES.values(),)
@@ -190,74 +193,102 @@ def _field_names(cls: type) -> tuple[str, ...]:
 
 def read_value(value: JsonValue, hint: object, where: str) -> Any:
     """Convert a JSON value to a type made of dataclasses, tuples, dicts, unions and scalars."""
+    return _reader_of(hint)(value, where)
+
+
+# A trace has many thousands of values of few types.
+@cache
+def _reader_of(hint: object) -> _Reader:
+    """Return the function that reads a value of a type, given the value and its place."""
     kind, meaning = split_annotation(hint)
     if kind is Any:
-        return value
-    if meaning == LOGPROB and value is None:
-        return -math.inf
+        return lambda value, _: value
+    if meaning == LOGPROB:
+        return lambda value, where: -math.inf if value is None else _read_scalar(kind, value, where)
     if is_record_type(kind):
-        return _read_record(value, kind, where)
+        return partial(_read_record, kind)
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return _read_union(value, args, where)
+        return _reader_of_union(args)
+    if origin is tuple and args[-1] is Ellipsis:
+        return partial(_read_list, _reader_of(args[0]))
     if origin is tuple:
-        return _read_tuple(value, args, where)
+        return partial(_read_tuple, [_reader_of(arg) for arg in args])
     if origin is dict:
-        return _read_mapping(value, args, where)
-    return _read_scalar(value, kind, where)
+        return partial(_read_mapping, args[0], _reader_of(args[1]))
+    return partial(_read_scalar, kind)
 
 
-def _read_record(value: JsonValue, cls: type[DataclassInstance], where: str) -> Any:
+def _reader_of_union(args: tuple[object, ...]) -> _Reader:
+    options = [arg for arg in args if arg is not type(None)]
+    # The only union of several records is that of the details; every other one is "X or None".
+    of_details = set(options) == set(_DETAIL_CLASSES)
+    read = _read_detail if of_details else _reader_of(options[0])
+    return partial(_read_union, read, type(None) in args)
+
+
+@cache
+def _field_readers(cls: type[DataclassInstance]) -> tuple[dict[str, _Reader], list[str]]:
+    """Return the reader of every field of a record, and the fields that it must have."""
+    fields, hints = dataclasses.fields(cls), field_types(cls)
+    # Fields with a default may be missing: files older than the field stay readable.
+    required = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
+    return {f.name: _reader_of(hints[f.name]) for f in fields}, required
+
+
+def _read_record(cls: type[DataclassInstance], value: JsonValue, where: str) -> Any:
     if not isinstance(value, dict):
         raise TraceError("{where} must be an object.", where=where)
-    fields = {f.name: f for f in dataclasses.fields(cls)}
-    hints = field_types(cls)
-    # "kind" has already selected the class; see _read_union.
-    extra = next((name for name in value if name not in fields and name != "kind"), None)
+    readers, required = _field_readers(cls)
+    # "kind" has already selected the class; see _read_detail.
+    extra = next((name for name in value if name not in readers and name != "kind"), None)
     if extra is not None:
         raise TraceError(
             "{where} has an unknown field {name}.", where=where, name=repr(str(extra)[:40])
         )
-    for name, field in fields.items():
-        # Fields with a default may be missing: files older than the field stay readable.
-        required = field.default is field.default_factory is dataclasses.MISSING
-        if required and name not in value:
+    for name in required:
+        if name not in value:
             raise TraceError("{where} lacks the field {name}.", where=where, name=repr(name))
-    return cls(**{n: read_value(value[n], hints[n], f"{where}.{n}") for n in fields if n in value})
+    return cls(**{n: read(value[n], f"{where}.{n}") for n, read in readers.items() if n in value})
 
 
-def _read_union(value: JsonValue, args: tuple[object, ...], where: str) -> Any:
-    if value is None:
-        if type(None) in args:
-            return None
-        raise TraceError("{where} must not be null.", where=where)
-    options = [arg for arg in args if arg is not type(None)]
-    # The only union of several records is that of the details; every other one is "X or None".
-    if set(options) == set(_DETAIL_CLASSES):
-        kind = value.get("kind") if isinstance(value, dict) else None
-        if not isinstance(kind, str) or kind not in DETAIL_TYPES:
-            raise TraceError(
-                "{where} has an unknown kind {kind}.", where=where, kind=repr(str(kind)[:40])
-            )
-        return read_value(value, DETAIL_TYPES[kind], where)
-    return read_value(value, options[0], where)
+def _read_union(read: _Reader, may_be_null: bool, value: JsonValue, where: str) -> Any:
+    if value is not None:
+        return read(value, where)
+    if may_be_null:
+        return None
+    raise TraceError("{where} must not be null.", where=where)
 
 
-def _read_tuple(value: JsonValue, args: tuple[object, ...], where: str) -> tuple[Any, ...]:
+def _read_detail(value: JsonValue, where: str) -> Any:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or kind not in DETAIL_TYPES:
+        raise TraceError(
+            "{where} has an unknown kind {kind}.", where=where, kind=repr(str(kind)[:40])
+        )
+    return _read_record(DETAIL_TYPES[kind], value, where)
+
+
+def _read_list(read: _Reader, value: JsonValue, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise TraceError("{where} must be a list.", where=where)
-    if len(args) == 2 and args[1] is Ellipsis:
-        return tuple(read_value(item, args[0], f"{where}[{i}]") for i, item in enumerate(value))
-    if len(value) != len(args):
-        raise TraceError("{where} must hold {n} values.", where=where, n=len(args))
-    pairs = zip(value, args, strict=True)
-    return tuple(read_value(item, arg, f"{where}[{i}]") for i, (item, arg) in enumerate(pairs))
+    return tuple(read(item, f"{where}[{i}]") for i, item in enumerate(value))
 
 
-def _read_mapping(value: JsonValue, args: tuple[Any, ...], where: str) -> dict[object, object]:
+def _read_tuple(readers: Sequence[_Reader], value: JsonValue, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise TraceError("{where} must be a list.", where=where)
+    if len(value) != len(readers):
+        raise TraceError("{where} must hold {n} values.", where=where, n=len(readers))
+    pairs = zip(value, readers, strict=True)
+    return tuple(read(item, f"{where}[{i}]") for i, (item, read) in enumerate(pairs))
+
+
+def _read_mapping(
+    key_kind: type, read: _Reader, value: JsonValue, where: str
+) -> dict[object, object]:
     if not isinstance(value, dict):
         raise TraceError("{where} must be an object.", where=where)
-    key_kind, item_kind = args
     result: dict[object, object] = {}
     for key, item in value.items():
         # int() would also accept signs, underscores and other scripts' digits.
@@ -266,11 +297,11 @@ def _read_mapping(value: JsonValue, args: tuple[Any, ...], where: str) -> dict[o
                 "{where} has a key {key} that is no token id.", where=where, key=repr(key[:40])
             )
         name = key[:40] if key.isprintable() else format_value(key[:40])
-        result[key_kind(key)] = read_value(item, item_kind, f"{where}[{name}]")
+        result[key_kind(key)] = read(item, f"{where}[{name}]")
     return result
 
 
-def _read_scalar(value: JsonValue, kind: type, where: str) -> Any:
+def _read_scalar(kind: type, value: JsonValue, where: str) -> Any:
     if kind in _MAX_NUMBERS and isinstance(value, (int, float)) and abs(value) > _MAX_NUMBERS[kind]:
         raise TraceError("{where} is a number that is too large.", where=where)
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
