@@ -118,7 +118,6 @@ def test_every_panel_of_every_tab(open_page, strategy, width, look):
     finish(page, strategy)
     stage = page.locator(f"#{strategy}-stage")
     stage.locator(".dp-tok[data-step]").first.click()
-    assert look(page) == []
     for panel in stage.locator(".dp-panel-tab").all():
         # The pointer may rest on a term, whose meaning would lie over the next tab.
         page.mouse.move(0, 0)
@@ -129,4 +128,4 @@ def test_every_panel_of_every_tab(open_page, strategy, width, look):
         own, tabs = panel.get_attribute("aria-controls"), f"#{strategy}-stage .dp-tabs"
         parts = [f"[id='{own}']", tabs, f"#{strategy}-stage .dp-v-text"]
         assert look(page, parts) == [], panel.inner_text()
-    assert findings(page) == []
+    assert look(page) == []
