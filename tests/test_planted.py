@@ -17,7 +17,7 @@ from tests.planted.defect import ROOT, Defect, is_script
 from tests.planted.defects import DEFECTS
 from tests.planted.marks import is_nightly
 from tests.planted.page import DAY, LEAST_BY_DAY, PAGE, Caught, caught_on, page_of
-from tests.planted.running import Result, batches, run_tests
+from tests.planted.running import Copy, Result, batches, run_tests
 
 LEAST, LEAST_DRAWN = 25, 6
 # Of a script: the sentence of a test, in which what stands in braces may be anything.
@@ -226,25 +226,33 @@ def test_a_text_that_is_not_there_once_is_refused():
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """Return a folder with tests that end in every way."""
-    (tmp_path / "test_cases.py").write_text(CASES)
-    (tmp_path / "test_no_code.py").write_text("def test_holds(:\n")
-    (tmp_path / "cases.test.mjs").write_text(SCRIPT)
-    (tmp_path / "no_code.test.mjs").write_text("test(")
-    return tmp_path
+def copy(tmp_path):
+    """Yield what runs tests in an empty folder."""
+    copy = Copy(tmp_path)
+    yield copy
+    copy.forks.end()
 
 
-def test_a_test_that_fails_is_distinguished_from_one_that_holds(folder):
+@pytest.fixture
+def cases(copy):
+    """Return it with tests that end in every way."""
+    (copy.folder / "test_cases.py").write_text(CASES)
+    (copy.folder / "test_no_code.py").write_text("def test_holds(:\n")
+    (copy.folder / "cases.test.mjs").write_text(SCRIPT)
+    (copy.folder / "no_code.test.mjs").write_text("test(")
+    return copy
+
+
+def test_a_test_that_fails_is_distinguished_from_one_that_holds(cases):
     holds, fails = "test_cases.py::test_holds", "test_cases.py::test_fails"
-    assert run_tests(folder, [fails, holds]) == Result((fails,), (fails,))
-    assert run_tests(folder, [fails, holds], to_the_end=True) == Result((fails, holds), (fails,))
+    assert run_tests(cases, [fails, holds]) == Result((fails,), (fails,))
+    assert run_tests(cases, [fails, holds], to_the_end=True) == Result((fails, holds), (fails,))
 
 
-def test_a_script_that_fails_is_distinguished_from_one_that_holds(folder):
+def test_a_script_that_fails_is_distinguished_from_one_that_holds(cases):
     holds, fails = "cases.test.mjs::it holds", "cases.test.mjs::it fails (at once)"
-    assert run_tests(folder, [holds]) == Result(passed=(holds,))
-    assert run_tests(folder, [holds, fails]) == Result((holds,), (fails,))
+    assert run_tests(cases, [holds]) == Result(passed=(holds,))
+    assert run_tests(cases, [holds, fails]) == Result((holds,), (fails,))
 
 
 @pytest.mark.by_day(2)
@@ -259,23 +267,34 @@ def test_a_script_that_fails_is_distinguished_from_one_that_holds(folder):
         ("no_code.test.mjs::it holds", "no_code"),
     ],
 )
-def test_what_does_not_run_is_not_caught(folder, test, says):
-    result = run_tests(folder, [test])
+def test_what_does_not_run_is_not_caught(cases, test, says):
+    result = run_tests(cases, [test])
     assert result.failed == ()
     assert says in result.broken
 
 
-def test_what_never_ends_is_ended(folder, monkeypatch):
+def test_what_never_ends_is_ended(cases, monkeypatch):
     monkeypatch.setattr(running, "LIMIT_S", 0.5)
-    result = run_tests(folder, ["test_cases.py::test_never_ends"])
+    result = run_tests(cases, ["test_cases.py::test_never_ends"])
     assert result == Result(broken="no test had failed after 0.5 s")
 
 
-def test_tests_of_one_name_are_distinguished_by_their_files(tmp_path):
+def test_tests_of_one_name_are_distinguished_by_their_files(copy):
     for name, text in (("test_good.py", "pass"), ("test_bad.py", "assert False")):
-        (tmp_path / name).write_text(f"def test_it():\n    {text}\n")
+        (copy.folder / name).write_text(f"def test_it():\n    {text}\n")
     good, bad = "test_good.py::test_it", "test_bad.py::test_it"
-    assert run_tests(tmp_path, [bad, good], to_the_end=True) == Result((good,), (bad,))
+    assert run_tests(copy, [bad, good], to_the_end=True) == Result((good,), (bad,))
+
+
+def test_a_module_of_the_folder_is_imported_anew_by_every_run(copy):
+    test = "test_part.py::test_it"
+    (copy.folder / "part.py").write_text("good = True\n")
+    (copy.folder / "test_part.py").write_text(
+        "import part\n\n\ndef test_it():\n    assert part.good\n"
+    )
+    assert run_tests(copy, [test]) == Result(passed=(test,))
+    (copy.folder / "part.py").write_text("good = False\n")
+    assert run_tests(copy, [test]) == Result(failed=(test,))
 
 
 def test_batches_are_about_equal_and_none_is_empty():

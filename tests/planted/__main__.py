@@ -18,7 +18,7 @@ from tests.planted.defect import Defect, is_script
 from tests.planted.defects import DEFECTS
 from tests.planted.marks import is_nightly
 from tests.planted.page import DAY, LEAST_BY_DAY, NIGHT, PAGE, Caught, caught_on, page_of
-from tests.planted.running import NO_TEST_RAN, Workers, batches, by_file, run_tests
+from tests.planted.running import NO_TEST_RAN, Copy, Workers, batches, by_file, run_tests
 
 BY_DAY, BY_NIGHT, ALWAYS = "not nightly", "nightly", ""
 """Which tests run, as pytest's ``-m`` takes it."""
@@ -93,7 +93,7 @@ def _find_unsound(workers: Workers, chosen: Sequence[Defect], day: bool) -> set[
 
 
 def _unsound_of(
-    copy: Path, files: Sequence[Sequence[str]], day: bool
+    copy: Copy, files: Sequence[Sequence[str]], day: bool
 ) -> list[tuple[Sequence[str], list[str], str]]:
     """Return (tests, those that do not pass, why) for each of some files."""
     marks = BY_DAY if day else ALWAYS
@@ -129,9 +129,9 @@ def _plant(
         yield defect, caught
 
 
-def _try(copy: Path, defect: Defect, day: bool) -> tuple[Defect, Caught | None, str]:
+def _try(copy: Copy, defect: Defect, day: bool) -> tuple[Defect, Caught | None, str]:
     """Plant a defect in a copy and return (it, what caught it, why it was missed)."""
-    path, date = copy / defect.file, datetime.now(UTC).date().isoformat()
+    path, date = copy.folder / defect.file, datetime.now(UTC).date().isoformat()
     by_day = _tests_of(defect, day=True)
     # A test may run by day with some of its parameters and at night with the others.
     runs = [(by_day, BY_DAY, DAY)] if by_day else []

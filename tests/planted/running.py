@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +17,7 @@ from xml.etree import ElementTree
 
 from tests.npm import NODE
 from tests.planted.defect import ROOT, is_script
+from tests.planted.forks import Forks, end_group
 
 LIMIT_S = 300
 """How long the tests of one defect, or of one file, may take."""
@@ -28,6 +28,14 @@ _PATIENCE_S = "60"
 Job, Found = TypeVar("Job"), TypeVar("Found")
 NO_TEST_RAN = "no test ran"
 _REPORT = ".planted.xml"
+_IMPORTED_ONCE = (
+    "gradio",
+    "plotly",
+    "playwright.sync_api",
+    "torch",
+    "transformers.generation.utils",
+)
+"""What most tests import of other projects: it takes longer than most tests."""
 _SHARED = (".venv", "node_modules", ".browsers")
 _COMPILED = ("engine", "playground", "visualizers", "benchmarks", "training", "tests")
 _NO_DEFECT = re.compile(
@@ -67,6 +75,22 @@ def copy_to(folder: Path) -> None:
             (folder / name).symlink_to((ROOT / name).resolve())
 
 
+class Copy:
+    """A copy of the project, and what runs its tests there.
+
+    Args:
+        folder: where it is.
+        modules: what all tests share that run there, see ``Forks``.
+    """
+
+    def __init__(self, folder: Path, modules: Sequence[str] = ()) -> None:
+        self.folder = folder
+        self.environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
+        # Only what is compiled by hash may stay: by its time a file looks the same with its defect.
+        self.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "TESTS_PATIENCE_S": _PATIENCE_S}
+        self.forks = Forks(folder, self.environ, modules)
+
+
 class Workers:
     """Threads that each have a copy of the project, in which their jobs may write.
 
@@ -77,14 +101,16 @@ class Workers:
 
     def __init__(self, count: int, place: Path) -> None:
         self.count = count
-        self._free: SimpleQueue[Path] = SimpleQueue()
         first = place / "0"
         copy_to(first)
         compile_in(first)
-        self._free.put(first)
-        for number in range(1, count):
-            shutil.copytree(first, place / str(number), symlinks=True)
-            self._free.put(place / str(number))
+        others = [place / str(number) for number in range(1, count)]
+        for other in others:
+            shutil.copytree(first, other, symlinks=True)
+        self._copies = [Copy(folder, _IMPORTED_ONCE) for folder in (first, *others)]
+        self._free: SimpleQueue[Copy] = SimpleQueue()
+        for copy in self._copies:
+            self._free.put(copy)
         self._threads = ThreadPoolExecutor(count)
 
     def __enter__(self) -> Workers:
@@ -92,8 +118,10 @@ class Workers:
 
     def __exit__(self, *error: object) -> None:
         self._threads.shutdown(cancel_futures=True)
+        for copy in self._copies:
+            copy.forks.end()
 
-    def map(self, job: Callable[[Path, Job], Found], given: Iterable[Job]) -> Iterator[Found]:
+    def map(self, job: Callable[[Copy, Job], Found], given: Iterable[Job]) -> Iterator[Found]:
         """Yield what a job returns for each of what is given, in the order in which they end.
 
         Args:
@@ -126,21 +154,21 @@ def compile_in(folder: Path) -> None:
 
 
 def run_tests(
-    folder: Path, tests: Sequence[str], marks: str = "", *, to_the_end: bool = False
+    copy: Copy, tests: Sequence[str], marks: str = "", *, to_the_end: bool = False
 ) -> Result:
     """Run tests in a copy of the project.
 
     Args:
-        folder: the copy.
+        copy: of the project.
         tests: ``file::name``, see ``Defect.tests``.
         marks: which of them, as pytest's ``-m`` takes it; all by default. A script always runs.
         to_the_end: go on after the first that fails.
     """
     scripts = [test for test in tests if is_script(test)]
     others = [test for test in tests if not is_script(test)]
-    results = [_node(folder, test) for test in scripts]
+    results = [_node(copy, test) for test in scripts]
     if others:
-        results.append(_pytest(folder, others, marks, to_the_end))
+        results.append(_pytest(copy, others, marks, to_the_end))
     return Result(
         tuple(name for result in results for name in result.passed),
         tuple(name for result in results for name in result.failed),
@@ -148,25 +176,29 @@ def run_tests(
     )
 
 
-def _pytest(folder: Path, tests: Sequence[str], marks: str, to_the_end: bool) -> Result:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
-    command += [
+def _pytest(copy: Copy, tests: Sequence[str], marks: str, to_the_end: bool) -> Result:
+    arguments = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    arguments += [
+        # pytest says so of plugins that were imported with gradio; none of them is in use here.
+        "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning",
         f"--timeout={_HANGS_S}",
         *([] if to_the_end else ["-x"]),
-        f"--junitxml={folder / _REPORT}",
+        f"--junitxml={copy.folder / _REPORT}",
         # The project's own options leave out the nightly tests.
         "-m",
         marks,
         *tests,
     ]
-    return _reported(command, folder, {key_of(test): test for test in tests})
+    named = {key_of(test): test for test in tests}
+    return _reported(copy, lambda limit_s: copy.forks.run(arguments, limit_s), named)
 
 
-def _node(folder: Path, test: str) -> Result:
+def _node(copy: Copy, test: str) -> Result:
     path, name = test.split("::")
     options = [f"--test-name-pattern=^{re.escape(name)}$", "--test-reporter=junit"]
-    options.append(f"--test-reporter-destination={folder / _REPORT}")
-    return _reported([str(NODE), "--test", *options, path], folder, {("", name): test})
+    options.append(f"--test-reporter-destination={copy.folder / _REPORT}")
+    command = [str(NODE), "--test", *options, path]
+    return _reported(copy, lambda limit_s: _run(copy, command, limit_s), {("", name): test})
 
 
 def key_of(test: str) -> tuple[str, str]:
@@ -175,12 +207,20 @@ def key_of(test: str) -> tuple[str, str]:
     return file.removesuffix(".py").replace("/", "."), name
 
 
-def _reported(command: Sequence[str], folder: Path, named: dict[tuple[str, str], str]) -> Result:
-    """Run a command and read the report that it writes."""
-    report = folder / _REPORT
+def _reported(
+    copy: Copy, run: Callable[[float], str | None], named: dict[tuple[str, str], str]
+) -> Result:
+    """Run tests and read the report that they write.
+
+    Args:
+        copy: where they run.
+        run: takes how many seconds they may take; returns what they print, None where that was not enough.
+        named: see ``read``.
+    """
+    report = copy.folder / _REPORT
     report.unlink(missing_ok=True)
     limit_s = LIMIT_S * len({module for module, _ in named})
-    said = _run(command, folder, limit_s)
+    said = run(limit_s)
     if said is None:
         return Result(broken=f"no test had failed after {limit_s} s")
     if not report.exists():
@@ -221,15 +261,12 @@ def _name_of(case: ElementTree.Element, named: dict[tuple[str, str], str]) -> st
     return next((named[key] for key in keys if key in named), None)
 
 
-def _run(command: Sequence[str], folder: Path, limit_s: float) -> str | None:
+def _run(copy: Copy, command: Sequence[str], limit_s: float) -> str | None:
     """Return what a command writes to its standard output, None where it has to be ended."""
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
-    # Only what is compiled by hash may stay: by its time a file looks the same with its defect.
-    environ |= {"PYTHONDONTWRITEBYTECODE": "1", "TESTS_PATIENCE_S": _PATIENCE_S}
     with subprocess.Popen(
         command,
-        cwd=folder,
-        env=environ,
+        cwd=copy.folder,
+        env=copy.environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -241,15 +278,7 @@ def _run(command: Sequence[str], folder: Path, limit_s: float) -> str | None:
         except subprocess.TimeoutExpired:
             return None
         finally:
-            _end(process)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End a process with all that it has started."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+            end_group(process.pid)
 
 
 def _last_line(text: str) -> str:

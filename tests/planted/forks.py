@@ -1,0 +1,105 @@
+"""pytest, run again and again in forks of one process, so that torch and gradio are imported once."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Timer
+
+import pytest
+
+
+class Forks:
+    """A process in a folder that forks for every run of pytest; each run imports the folder's modules anew.
+
+    Args:
+        folder: where pytest runs.
+        environ: the environment there.
+        modules: what is imported once for all runs: nothing from the folder.
+    """
+
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], modules: Sequence[str] = ()
+    ) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, *modules],
+            cwd=folder,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def end(self) -> None:
+        """End the process."""
+        # It reads requests to their end.
+        self._process.communicate()
+
+    def run(self, arguments: Sequence[str], limit_s: float) -> str | None:
+        """Run pytest and return what it writes, None where it had to be ended.
+
+        Args:
+            arguments: of pytest.
+            limit_s: seconds after which it is ended, with all that it has started.
+        """
+        asks, answers = self._process.stdin, self._process.stdout
+        assert asks is not None
+        assert answers is not None
+        with tempfile.NamedTemporaryFile("r", encoding="utf-8", errors="replace") as output:
+            asks.write(json.dumps([output.name, *arguments]) + "\n")
+            asks.flush()
+            group = int(answers.readline())
+            timer = Timer(limit_s, end_group, [group])
+            timer.start()
+            answers.readline()
+            in_time = timer.is_alive()
+            timer.cancel()
+            end_group(group)
+            return output.read() if in_time else None
+
+
+def end_group(group: int) -> None:
+    """End a process with all that it has started."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _serve(modules: Sequence[str]) -> None:
+    """Fork for each line of the standard input, and print the number of the process and a line at its end."""
+    # As with ``python -m``, modules come from the folder and not from beside this file.
+    sys.path[0] = os.getcwd()
+    for name in modules:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            _test(*json.loads(line))
+        sys.stdout.write(f"{child}\n")
+        sys.stdout.flush()
+        os.waitpid(child, 0)
+        sys.stdout.write("ended\n")
+        sys.stdout.flush()
+
+
+def _test(output: str, *arguments: str) -> None:
+    """Become a process of its own that runs pytest, writes into a file and ends."""
+    os.setsid()
+    for path, flags, numbers in ((os.devnull, os.O_RDONLY, (0,)), (output, os.O_WRONLY, (1, 2))):
+        opened = os.open(path, flags)
+        for number in numbers:
+            os.dup2(opened, number)
+        os.close(opened)
+    sys.exit(pytest.main(list(arguments)))
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1:])
