@@ -16,11 +16,15 @@ _FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+_NAMES = "chromium-headless-shell", "chromium", "chromium-browser"
+"""Of the program; the first has no windows, and needs a tenth less time."""
+_PACKAGES = ("chromium-headless-shell", "fonts-liberation"), ("chromium",)
+"""Of Debian and Ubuntu: the first that can be installed. Some releases lack the first, which brings no fonts."""
 
 
 def system_chromium() -> str | None:
     """Return the path of an installed Chromium, None when there is none."""
-    return shutil.which("chromium") or shutil.which("chromium-browser")
+    return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 def launch_options() -> dict[str, object]:
@@ -45,7 +49,11 @@ def main() -> None:
         return
     sudo = [] if os.geteuid() == 0 else ["sudo"]
     subprocess.run([*sudo, "apt-get", "update", "-qq"], check=False)
-    subprocess.run([*sudo, "apt-get", "install", "-y", "-qq", "chromium"], check=True)
+    for packages in _PACKAGES:
+        install = [*sudo, "apt-get", "install", "-y", "-qq", *packages]
+        if subprocess.run(install, check=False).returncode == 0:
+            return
+    raise SystemExit("no Chromium could be installed")
 
 
 if __name__ == "__main__":
