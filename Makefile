@@ -59,7 +59,8 @@ test-cluster: $(VENV)/.cluster
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -p no:xdist tests/cluster
 
 # What is too long for every change: all architectures under all strategies, every panel of every tab on
-# two widths, many random parameters, and every planted defect, which the tests have to find, also after one failed.
+# two widths, many random parameters, and every planted defect, which the tests have to find. A test that fails
+# does not keep the defects from being planted.
 nightly: $(VENV)/.dev node_modules/.ready
 	$(PY) -m tests.browser_setup
 	$(PYTEST) -m nightly; tests=$$?; $(PY) -m tests.planted && exit $$tests

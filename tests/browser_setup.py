@@ -17,9 +17,9 @@ _FLAGS = [
     "--no-first-run",
 ]
 _NAMES = "chromium-headless-shell", "chromium", "chromium-browser"
-"""Of the program; the first has no windows, and needs a tenth less time."""
+"""Programs to look for, the best first: without windows the tests take about a tenth less CPU time."""
 _PACKAGES = ("chromium-headless-shell", "fonts-liberation"), ("chromium",)
-"""Of Debian and Ubuntu: the first that can be installed. Some releases lack the first, which brings no fonts."""
+"""Packages to try in turn. Ubuntu has no headless shell, and Debian's brings no fonts."""
 
 
 def system_chromium() -> str | None:

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from functools import cache
 
+import psutil
 import pytest
 
+from tests.helpers.patience import comes_true
 from tests.npm import NODE
 from tests.planted import __main__ as planting
 from tests.planted import marks, running
@@ -53,6 +55,17 @@ def test_has_no_fixture(gone):
 
 def test_never_ends():
     time.sleep(100_000)
+"""
+LEAVES = """
+import pathlib
+import subprocess
+import sys
+
+
+def test_it():
+    left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100_000)"])
+    pathlib.Path("left").write_text(str(left.pid))
+    left.returncode = 0  # or Python would warn of it
 """
 MARKED = {
     "day.py": "@pytest.mark.real\ndef test_it(): ...\n",
@@ -277,6 +290,14 @@ def test_what_never_ends_is_ended(cases, monkeypatch):
     monkeypatch.setattr(running, "LIMIT_S", 0.5)
     result = run_tests(cases, ["test_cases.py::test_never_ends"])
     assert result == Result(broken="no test had failed after 0.5 s")
+
+
+def test_what_a_test_leaves_running_is_ended(copy):
+    test = "test_it.py::test_it"
+    (copy.folder / "test_it.py").write_text(LEAVES)
+    assert run_tests(copy, [test]) == Result(passed=(test,))
+    left = int((copy.folder / "left").read_text())
+    comes_true(lambda: not psutil.pid_exists(left) or psutil.Process(left).status() == "zombie")
 
 
 def test_tests_of_one_name_are_distinguished_by_their_files(copy):

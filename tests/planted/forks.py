@@ -1,4 +1,4 @@
-"""pytest, run again and again in forks of one process, so that torch and gradio are imported once."""
+"""Runs pytest in forks of one process, which has imported torch and gradio once for all of them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import pytest
 
 
 class Forks:
-    """A process in a folder that forks for every run of pytest; each run imports the folder's modules anew.
+    """A process in a folder. It forks for each run of pytest, which imports the folder's own modules itself.
 
     Args:
         folder: where pytest runs.
         environ: the environment there.
-        modules: what is imported once for all runs: nothing from the folder.
+        modules: names of modules from outside the folder, which are imported once for all runs.
     """
 
     def __init__(
@@ -39,15 +39,15 @@ class Forks:
 
     def end(self) -> None:
         """End the process."""
-        # It reads requests to their end.
+        # It ends when its standard input is closed.
         self._process.communicate()
 
     def run(self, arguments: Sequence[str], limit_s: float) -> str | None:
-        """Run pytest and return what it writes, None where it had to be ended.
+        """Run pytest and return what it prints, None if it was stopped for taking too long.
 
         Args:
             arguments: of pytest.
-            limit_s: seconds after which it is ended, with all that it has started.
+            limit_s: seconds after which it is stopped, with every process it has started.
         """
         asks, answers = self._process.stdin, self._process.stdout
         assert asks is not None
@@ -66,7 +66,7 @@ class Forks:
 
 
 def end_group(group: int) -> None:
-    """End a process with all that it has started."""
+    """Kill a process group: a process with every process it has started."""
     try:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
@@ -74,7 +74,7 @@ def end_group(group: int) -> None:
 
 
 def _serve(modules: Sequence[str]) -> None:
-    """Fork for each line of the standard input, and print the number of the process and a line at its end."""
+    """Fork for each line of standard input. Print the fork's process id, and a second line when it has ended."""
     # As with ``python -m``, modules come from the folder and not from beside this file.
     sys.path[0] = os.getcwd()
     for name in modules:
@@ -83,6 +83,8 @@ def _serve(modules: Sequence[str]) -> None:
         child = os.fork()
         if child == 0:
             _test(*json.loads(line))
+        # Before the other side learns of it: only a group of its own can be killed with what it starts.
+        os.setpgid(child, child)
         sys.stdout.write(f"{child}\n")
         sys.stdout.flush()
         os.waitpid(child, 0)
@@ -91,8 +93,7 @@ def _serve(modules: Sequence[str]) -> None:
 
 
 def _test(output: str, *arguments: str) -> None:
-    """Become a process of its own that runs pytest, writes into a file and ends."""
-    os.setsid()
+    """Run pytest in this process, with all output in a file, and exit."""
     for path, flags, numbers in ((os.devnull, os.O_RDONLY, (0,)), (output, os.O_WRONLY, (1, 2))):
         opened = os.open(path, flags)
         for number in numbers:

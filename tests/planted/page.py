@@ -15,8 +15,9 @@ LEAST_BY_DAY = 0.9
 _HEAD = """# Planted defects
 
 A guard that nobody tests is soon gone. `python -m tests.planted` copies the project, plants one defect at a time and
-runs the tests that have to find it, which pass without it. It uses one copy for each core (`--workers`). `make nightly`
-runs it, `--day` leaves out the nightly tests, `--write` writes this page, and the list is in `tests/planted/`.
+runs the tests that have to find it, which pass without it. It uses one copy more than there are cores (`--workers`).
+`make nightly` runs it, `--day` leaves out the nightly tests, `--write` writes this page, and the list is in
+`tests/planted/`.
 
 Of {all} defects {caught} are caught, {by_day} of them by a test of `make test` (“day”), the others by one that only
 `make nightly` runs (“night”).

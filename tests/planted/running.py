@@ -35,7 +35,7 @@ _IMPORTED_ONCE = (
     "torch",
     "transformers.generation.utils",
 )
-"""What most tests import of other projects: it takes longer than most tests."""
+"""Packages that most tests import. Importing them takes longer than most of these tests."""
 _SHARED = (".venv", "node_modules", ".browsers")
 _COMPILED = ("engine", "playground", "visualizers", "benchmarks", "training", "tests")
 _NO_DEFECT = re.compile(
@@ -80,7 +80,7 @@ class Copy:
 
     Args:
         folder: where it is.
-        modules: what all tests share that run there, see ``Forks``.
+        modules: what is imported once for all tests there, see ``Forks``.
     """
 
     def __init__(self, folder: Path, modules: Sequence[str] = ()) -> None:
@@ -179,7 +179,7 @@ def run_tests(
 def _pytest(copy: Copy, tests: Sequence[str], marks: str, to_the_end: bool) -> Result:
     arguments = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
     arguments += [
-        # pytest says so of plugins that were imported with gradio; none of them is in use here.
+        # gradio imports packages that bring pytest plugins, and pytest warns that it came too late for them.
         "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning",
         f"--timeout={_HANGS_S}",
         *([] if to_the_end else ["-x"]),
@@ -214,7 +214,7 @@ def _reported(
 
     Args:
         copy: where they run.
-        run: takes how many seconds they may take; returns what they print, None where that was not enough.
+        run: takes a limit in seconds and returns what the tests print, None if they took longer.
         named: see ``read``.
     """
     report = copy.folder / _REPORT
