@@ -5,9 +5,10 @@ import { tr } from "../shared/tr.mjs";
 /**
  * @typedef {import("./figures.mjs").Offer} Offer
  * @param {() => Offer[]} [offers]
+ * @param {string} [none] what stands there for a run without such a sentence
  * @returns {ViewSpec}
  */
-export const createLookView = (offers = () => []) => ({
+export const createLookView = (offers = () => [], none = "") => ({
   title: tr("What to look at"),
   heading: false,
   place: "drawer",
@@ -21,8 +22,9 @@ export const createLookView = (offers = () => []) => ({
     return {
       update(run) {
         for (const offer of more) offer.update(run);
-        if (sentence.textContent !== (run.shows ?? "")) sentence.textContent = run.shows ?? "";
-        card.hidden = !run.shows && more.every((offer) => offer.node.hidden);
+        const shows = run.shows || none;
+        if (sentence.textContent !== shows) sentence.textContent = shows;
+        card.hidden = !shows && more.every((offer) => offer.node.hidden);
       },
       select() {},
       clear() {},
