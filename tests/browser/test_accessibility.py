@@ -19,8 +19,6 @@ OWN_VISUALS = ("beam_search", "contrastive_search", "dola", "speculative", "wate
 
 def findings(page, within=None, rules=None):
     """Return what axe calls serious or critical, one line each, on the page or within selectors."""
-    # Half-transparent text has no contrast, and more of it may come while axe looks.
-    page.emulate_media(reduced_motion="reduce")
     settled(page)
     answer = answer_of(page, within, rules)
     assert answer["testEngine"]["name"] == "axe-core"

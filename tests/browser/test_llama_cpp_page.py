@@ -113,7 +113,6 @@ def test_a_visitor_samples_from_a_server_and_continues_with_another_candidate(
     assert branch.outputs == again.outputs
     expect(page.locator("#sampling-stage")).not_to_contain_text("\ufffd")
     assert fits(page)
-    page.emulate_media(reduced_motion="reduce")
     settled(page)
     assert not grave(page)
     shot(page, f"{name}-branch")

@@ -259,7 +259,6 @@ def test_nobody_meets_a_serious_obstacle(open_page, ears):
         page = listening(open_page, ears, path=f"/?__theme={theme}")
         tell(page)
         run(page, "greedy")
-        page.emulate_media(reduced_motion="reduce")
         settled(page)
         shot(page, f"speech-{theme}")
         assert grave(page) == []

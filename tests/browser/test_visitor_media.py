@@ -335,6 +335,5 @@ def test_nobody_meets_a_serious_obstacle(open_page, eyes):
         give(page, picture_file(64, 48))
         expect(picture(page).locator("figcaption")).to_contain_text("64 × 48 pixels")
         run(page, "greedy")
-        page.emulate_media(reduced_motion="reduce")
         settled(page)
         assert grave(page) == []

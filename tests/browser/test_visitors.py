@@ -14,7 +14,7 @@ LEAVE = """() => {
 FOUND = """() => [
   localStorage.length, sessionStorage.length, document.cookie,
   matchMedia("print").matches, matchMedia("(prefers-color-scheme: dark)").matches,
-  matchMedia("(prefers-reduced-motion: reduce)").matches, innerWidth,
+  matchMedia("(prefers-reduced-motion: no-preference)").matches, innerWidth,
 ]"""
 
 
@@ -24,7 +24,7 @@ def test_a_page_that_is_returned_knows_nothing_of_its_visitor(browser, server):
     page.goto(there)
     new = page.evaluate(FOUND)
     page.route("**/*", lambda route: route.abort())
-    page.emulate_media(media="print", color_scheme="dark", reduced_motion="reduce")
+    page.emulate_media(media="print", color_scheme="dark", reduced_motion="no-preference")
     page.mouse.click(100, 100)
     page.evaluate(LEAVE)
     page.set_viewport_size({"width": 390, "height": 844})
