@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { el } from "../../visualizers/shared/dom.mjs";
+import { createLookView } from "../../visualizers/stage/look.mjs";
 import { Panels } from "../../visualizers/stage/panels.mjs";
 import { choose, click, drawn, press, seenFromOutside, stageOf, unfold } from "./stage.mjs";
 import { open } from "./traces.mjs";
@@ -310,4 +311,18 @@ test("passes: of a long run those near the chosen step are drawn", async () => {
     await rewind(count);
     assert.equal(all("[role=listitem]").length, count);
   }
+});
+
+test("what to look at: a run's hint, else the sentence for runs without one, else nothing", () => {
+  const shown = (shows, none) => {
+    const body = el("div", {});
+    const card = el("section", {}, body);
+    createLookView(() => [], none)
+      .mount(body)
+      .update({ shows });
+    return card.hidden ? null : card.textContent;
+  };
+  assert.equal(shown("Look here.", "No hint."), "Look here.");
+  assert.equal(shown("", "No hint."), "No hint.");
+  assert.equal(shown(undefined), null);
 });
