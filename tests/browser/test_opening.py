@@ -129,7 +129,9 @@ def test_the_page_says_when_the_settings_are_not_those_of_the_run(open_page):
     before = start(page, "sampling")
     finish(page, "sampling", before)
     expect(line).to_be_hidden()
-    expect(say(page, "sampling")).to_be_hidden()
+    expect(say(page, "sampling")).to_have_text(
+        "This run has no hint. The examples under “Try” have one."
+    )
     page.locator("#sampling-bad_words_ids textarea").fill('["dragon", "frog"]')
     expect(line).to_be_hidden()
     page.locator("#sampling-bad_words_ids textarea").fill("dragon")
