@@ -184,7 +184,7 @@ def test_what_is_opened_is_what_the_sentence_speaks_of():
 
 
 def fills_alike(again, recorded):
-    """Check that both runs guess and fill alike, up to the first tie that they break otherwise."""
+    """Check that both runs guess and fill alike, up to the first tie that they break differently."""
     for now, then in zip(again.steps, recorded.steps, strict=True):
         pairs = list(zip(now.detail.guesses, then.detail.guesses, strict=True))
         for guess, before in pairs:
@@ -194,7 +194,7 @@ def fills_alike(again, recorded):
                 assert getattr(guess, figure) == pytest.approx(getattr(before, figure), abs=1e-3)
         parted = [before.p for guess, before in pairs if guess.written != before.written]
         if parted:
-            # Two places were equally certain but for those digits. What follows is another text.
+            # Two places tie but for those digits; the runs write different texts from here on.
             assert max(parted) - min(parted) < 1e-5
             break
 

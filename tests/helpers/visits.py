@@ -40,8 +40,8 @@ def borrow_page(browser: Browser, width: int, height: int) -> Page:
     size: Any = {"width": width, "height": height}
     empty = _EMPTY.get(browser)
     if not empty:
-        # What fades in is drawn many times, at a tenth of the tests' CPU time; and while it is half
-        # transparent, axe finds that it has no contrast.
+        # Fading in took a tenth of the tests' CPU time, and axe finds too little contrast in what is
+        # half transparent.
         context = browser.new_context(viewport=size, reduced_motion="reduce")
         # Most tests fill in settings, which a strategy's tab shows where they were open before.
         context.add_init_script("try { localStorage.setItem('settings-open', '1') } catch {}")

@@ -1,6 +1,7 @@
 // The pictures of single runs, drawn from recorded ones: candidates, draws, layers, rounds, passes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { createCoveredRun } from "../../visualizers/predict/covered_run.mjs";
 import { el } from "../../visualizers/shared/dom.mjs";
 import { createLookView } from "../../visualizers/stage/look.mjs";
 import { Panels } from "../../visualizers/stage/panels.mjs";
@@ -313,16 +314,17 @@ test("passes: of a long run those near the chosen step are drawn", async () => {
   }
 });
 
-test("what to look at: a run's hint, else the sentence for runs without one, else nothing", () => {
-  const shown = (shows, none) => {
+test("what to look at: a run's hint, else the sentence for runs without one, and nothing while it is covered", () => {
+  const shown = (run, none) => {
     const body = el("div", {});
     const card = el("section", {}, body);
     createLookView(() => [], none)
       .mount(body)
-      .update({ shows });
+      .update(run);
     return card.hidden ? null : card.textContent;
   };
-  assert.equal(shown("Look here.", "No hint."), "Look here.");
-  assert.equal(shown("", "No hint."), "No hint.");
-  assert.equal(shown(undefined), null);
+  assert.equal(shown({ shows: "Look here." }, "No hint."), "Look here.");
+  assert.equal(shown({ shows: "" }, "No hint."), "No hint.");
+  assert.equal(shown({}), null);
+  assert.equal(shown(createCoveredRun({ shows: "Look here." }), "No hint."), null);
 });

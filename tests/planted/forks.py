@@ -83,7 +83,7 @@ def _serve(modules: Sequence[str]) -> None:
         child = os.fork()
         if child == 0:
             _test(*json.loads(line))
-        # Before the other side learns of it: only a group of its own can be killed with what it starts.
+        # Set before the process id is printed, as the reader may kill the whole group at once.
         os.setpgid(child, child)
         sys.stdout.write(f"{child}\n")
         sys.stdout.flush()

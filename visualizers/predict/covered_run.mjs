@@ -22,6 +22,7 @@ export const createCoveredRun = (run) => ({
   parting: null,
   // The hint of a preset may give the continuation away.
   shows: "",
+  covered: true,
   selected: null,
   node: null,
   follow: true,

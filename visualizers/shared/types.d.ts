@@ -128,6 +128,8 @@ declare global {
     fields: (keyof trace.DecodingTrace & keyof Run)[];
     /** One sentence: what to look at; of a run of a preset. */
     shows?: string;
+    /** Whether it stands in for a run of which some steps are hidden. */
+    covered?: boolean;
     /** Names and values of the settings that are not the defaults, in words. */
     changed?: [string, string][];
     /** The form that asks for it, as the page's controls show it. */

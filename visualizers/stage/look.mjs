@@ -5,7 +5,7 @@ import { tr } from "../shared/tr.mjs";
 /**
  * @typedef {import("./figures.mjs").Offer} Offer
  * @param {() => Offer[]} [offers]
- * @param {string} [none] what stands there for a run without such a sentence
+ * @param {string} [none] shown for a run that has no such sentence
  * @returns {ViewSpec}
  */
 export const createLookView = (offers = () => [], none = "") => ({
@@ -22,7 +22,8 @@ export const createLookView = (offers = () => [], none = "") => ({
     return {
       update(run) {
         for (const offer of more) offer.update(run);
-        const shows = run.shows || none;
+        // The hint of a covered run is hidden, so nothing says that there is none.
+        const shows = run.shows || (run.covered ? "" : none);
         if (sentence.textContent !== shows) sentence.textContent = shows;
         card.hidden = !shows && more.every((offer) => offer.node.hidden);
       },
