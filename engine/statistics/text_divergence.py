@@ -30,15 +30,19 @@ def output_tokens(trace: Trace, *, by_id: bool) -> list[Token]:
 
 
 def has_comparable_ids(traces: Sequence[Trace]) -> bool:
-    """Return whether ids of all runs are comparable: same vocabulary size and prompt ids.
+    """Return whether ids of all runs are comparable: the vocabularies seem to be the same.
 
-    Ids of a run on a server are not, unless the server says both.
+    They are if their size and the prompt ids are equal and no id stands for two pieces. Ids of a
+    run on a server are not comparable unless the server says the first two.
     """
     first = traces[0]
     if any(t.served is not None and not (t.prompt_ids and t.model.vocab_size) for t in traces):
         return False
+    pieces: dict[int, str] = {}
     return all(
-        t.model.vocab_size == first.model.vocab_size and t.prompt_ids == first.prompt_ids
+        t.model.vocab_size == first.model.vocab_size
+        and t.prompt_ids == first.prompt_ids
+        and all(pieces.setdefault(i, piece) == piece for i, piece in t.pieces.items())
         for t in traces
     )
 

@@ -49,6 +49,12 @@ def test_other_vocabularies_are_compared_by_their_pieces():
     assert parts_at([trace(3), trace(90)]) == 0
 
 
+def test_vocabularies_of_one_size_in_which_an_id_has_two_pieces_are_compared_by_pieces():
+    other = dataclasses.replace(trace(3, 5), pieces={3: " b", 5: " a"})
+    assert parts_at([trace(3), other]) == 0
+    assert parts_at([trace(4, 3), other]) is None
+
+
 @pytest.mark.parametrize(
     ("texts", "ended", "found"),
     [

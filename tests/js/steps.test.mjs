@@ -168,6 +168,8 @@ for (const [name, own] of Object.entries(PICTURES))
     const button = (label) => all("button").find((one) => one.textContent === label);
     await click(all("[role=switch]")[0]);
     for (let guesses = 0; guesses < 4; guesses++) {
+      const arrows = all(".dp-scrub")[0];
+      assert.equal(arrows.closest("[hidden]") === null, guesses > 0, "arrows only with a word");
       const index = Number(/Step (\d+)/.exec(text(".dp-v-predict legend"))[1]) - 1;
       const [secret, leaked] = leakedAt(root, given.trace, index);
       assert.ok(secret > 0);

@@ -93,6 +93,14 @@ def test_across_vocabularies_pieces_are_compared_and_what_is_rewritten_counts():
     assert parting(texts) == {"common": 0, "at": 0}
 
 
+def test_vocabularies_of_one_size_with_other_pieces_are_compared_by_pieces():
+    texts = begun((3, 4), ())
+    texts.add(Step(0, 0, (5,)), {5: " a"})
+    assert parting(texts) == {"common": 0, "at": 0}
+    texts.add(Step(1, 1, ()), {3: " b"})
+    assert parting(texts) == {"common": 1, "at": None}
+
+
 def test_every_two_texts_part_at_a_place_of_their_own():
     texts = begun((3, 4, 5), (3, 4, 6), (3, 9, 5))
     texts.end()

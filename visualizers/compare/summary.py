@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -48,13 +48,13 @@ class _RunText:
     """The first output of a run, while it grows."""
 
     run: Trace
-    pieces: dict[int, str]
+    """The trace without steps; its pieces grow with the text."""
     column: int
     ids: list[int] = field(default_factory=list)
     ended: bool = False
 
     def tokens(self, *, by_id: bool) -> list[int | str]:
-        return list(self.ids) if by_id else [self.pieces.get(i, f"#{i}") for i in self.ids]
+        return list(self.ids) if by_id else [self.run.pieces.get(i, f"#{i}") for i in self.ids]
 
 
 class TextComparison:
@@ -74,12 +74,12 @@ class TextComparison:
             column: column index in the comparison, from 0; None for the next one.
         """
         place = len(self.texts) if column is None else column
-        self.texts.append(_RunText(run, dict(run.pieces), place))
+        self.texts.append(_RunText(replace(run, pieces=dict(run.pieces)), place))
 
     def add(self, step: Step, pieces: Mapping[int, str]) -> None:
         """Add a step of the latest run, and its new pieces."""
         text = self.texts[-1]
-        text.pieces |= pieces
+        text.run.pieces.update(pieces)
         if step.sequence == 0:
             text.ids[step.keep :] = step.emit
 

@@ -29,6 +29,8 @@ export const scrub = {
     return {
       update(run) {
         current = run;
+        // Before the first step, or while it is guessed, there is no word to go to.
+        root.hidden = !run.steps.length;
       },
       select(run, index) {
         // A pass of masked diffusion writes words anywhere, and its picture has a slider for passes.
