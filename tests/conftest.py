@@ -62,6 +62,22 @@ def llama_cpp(tmp_path_factory):
     return install(tmp_path_factory.mktemp("llama.cpp"))
 
 
+@pytest.fixture(scope="module")
+def served_here():
+    """Return the address of a server in this process, and Gradio's app; a test can hold its models."""
+    # Not above, as it imports torch, which `make quick` does without.
+    from tests.helpers.served import served
+
+    with served() as address_and_app:
+        yield address_and_app
+
+
+@pytest.fixture(scope="module")
+def here(served_here):
+    """Return the address of that server."""
+    return served_here[0]
+
+
 def pytest_sessionfinish() -> None:
     """Remove it; a worker of several is ended as soon as its session is."""
     shutil.rmtree(os.environ["PLAYGROUND_METHODS"], ignore_errors=True)

@@ -7,7 +7,6 @@ from playwright.sync_api import expect, sync_playwright
 
 from tests.browser_setup import launch_options
 from tests.helpers.patience import PATIENCE_MS
-from tests.helpers.served import served
 from tests.helpers.server import playground
 from tests.helpers.visits import Pages
 
@@ -22,16 +21,9 @@ def server(tmp_path_factory):
         yield url
 
 
-@pytest.fixture(scope="module")
-def here():
-    """Return the address of a server of this process, whose models a test can hold."""
-    with served() as (url, _):
-        yield url
-
-
 @pytest.fixture
 def visit(browser, here):
-    """Open a page of that server."""
+    """Open a page of the server in this process."""
     pages = Pages(browser, here)
     yield pages.open
     pages.close()

@@ -11,19 +11,13 @@ from engine import DecodeRequest
 from engine.loops.contrastive import contrastive_loop
 from engine.loops.forward import Forward
 from engine.strategies import STRATEGIES
-from tests.helpers.loops import as_recorded, run_loop
+from tests.helpers.loops import check_recorded, rows_together_and_alone, run_loop
 from tests.helpers.models import golden_cases, golden_model, native, new_tokens
 from tests.helpers.runs import finished
 
 CASES = golden_cases("contrastive", "contrastiveA")
 BATCHES = [case for case in CASES if len(case["input_ids"]) > 1]
 PROMPT = [1, 5, 6, 7, 5, 6, 7, 8]
-
-
-def run(loaded, ids, *mask_and_seed, **kwargs):
-    """Return (sequences, steps) of the loop under generate()."""
-    out, steps = run_loop(contrastive_loop, loaded, ids, *mask_and_seed, **as_recorded(kwargs))
-    return out.tolist(), steps
 
 
 def trace_of(loaded="storyteller", **fields):
@@ -33,23 +27,7 @@ def trace_of(loaded="storyteller", **fields):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_equal_to_recorded_outputs(case):
-    out, steps = run(
-        golden_model(case["model"]), case["input_ids"], case["attention_mask"], **case["kwargs"]
-    )
-    assert out == case["out"]["sequences"]
-    loaded, length = golden_model(case["model"]), len(case["input_ids"][0])
-    start = 1 if loaded.is_encoder_decoder else length
-    for sequence, ids in enumerate(out):
-        rows = [step for step in steps if step.sequence == sequence]
-        assert len(rows) == len(new_tokens(ids[start:], loaded.eos_token_ids))
-        # The scores of the first steps were recorded.
-        compared = list(zip(rows, case["out"]["scores"], strict=False))
-        assert compared
-        for step, scores in compared:
-            row = scores[sequence]
-            expected = torch.tensor([-math.inf if x is None else x for x in row]).log_softmax(-1)
-            for c in step.candidates:
-                assert c.processed_logprob == pytest.approx(expected[c.token_id].item(), abs=1e-3)
+    check_recorded(contrastive_loop, case)
 
 
 @pytest.mark.parametrize(
@@ -68,15 +46,7 @@ def test_equal_through_a_request(case):
 @pytest.mark.parametrize("case", BATCHES, ids=lambda case: case["id"])
 def test_a_row_is_what_it_is_alone(case):
     """Tokens and every number of the record, earlier positions counted without padding."""
-    loaded, masks = golden_model(case["model"]), case["attention_mask"]
-    kwargs = {k: v for k, v in case["kwargs"].items() if k != "repetition_penalty"}
-    _, steps = run(loaded, case["input_ids"], masks, **kwargs)
-    for sequence, ids in enumerate(case["input_ids"]):
-        mask = masks[sequence] if masks else [1] * len(ids)
-        real = [i for i, m in zip(ids, mask, strict=True) if m]
-        _, alone = run(loaded, [real], **kwargs)
-        together = [step for step in steps if step.sequence == sequence]
-        assert [s.emit for s in together] == [s.emit for s in alone]
+    for together, alone in rows_together_and_alone(contrastive_loop, case):
         for a, b in zip(together, alone, strict=True):
             assert a.detail.chosen == b.detail.chosen
             for x, y in zip(a.detail.options, b.detail.options, strict=True):
@@ -159,9 +129,9 @@ def test_the_candidates_of_one_text_share_its_cache_where_no_layer_writes_into_i
     ids = [[5, 6, 7, 5, 6]]
     reorder = Forward.reorder
     monkeypatch.setattr(Forward, "reorder", lambda own, rows: calls.append(reorder(own, rows)))
-    shared, steps = run(loaded, ids, None, **kwargs)
+    shared, steps = run_loop(contrastive_loop, loaded, ids, **kwargs)
     assert bool(calls) == copies
     monkeypatch.setattr("engine.loops.contrastive._share_cache_row", lambda *place: False)
-    copied, same = run(loaded, ids, None, **kwargs)
-    assert shared == copied
+    copied, same = run_loop(contrastive_loop, loaded, ids, **kwargs)
+    assert shared.tolist() == copied.tolist()
     assert [step.detail for step in steps] == [step.detail for step in same]

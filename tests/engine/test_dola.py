@@ -18,7 +18,7 @@ from engine.loops.logit_lens import (
 )
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
-from tests.helpers.loops import as_recorded, run_loop
+from tests.helpers.loops import check_recorded, rows_together_and_alone
 from tests.helpers.models import golden_cases, golden_model, native, new_tokens, tiny_llama
 from tests.helpers.runs import failed, finished
 
@@ -26,12 +26,6 @@ CASES = golden_cases("dola", "dolasample")
 SINGLE = [case for case in CASES if len(case["input_ids"]) == 1]
 BATCHES = [case for case in CASES if len(case["input_ids"]) > 1]
 PROMPT = [1, 5, 6, 7, 5, 6, 7, 8]
-
-
-def run(loaded, ids, *mask_and_seed, **kwargs):
-    """Return (sequences, steps) of the loop under generate()."""
-    out, steps = run_loop(dola.dola_loop, loaded, ids, *mask_and_seed, **as_recorded(kwargs))
-    return out.tolist(), steps
 
 
 def trace_of(loaded="storyteller", **fields):
@@ -54,27 +48,7 @@ def one_layer_for_all(divergence, candidates):
 def test_equal_to_recorded_outputs(case, monkeypatch):
     """Batches: with the older release's shared choice of the layer put in place of our own."""
     monkeypatch.setattr(dola, "select_premature_layer", one_layer_for_all)
-    out, steps = run(
-        golden_model(case["model"]),
-        case["input_ids"],
-        case["attention_mask"],
-        case["seed"],
-        **case["kwargs"],
-    )
-    assert out == case["out"]["sequences"]
-    loaded, length = golden_model(case["model"]), len(case["input_ids"][0])
-    start = 1 if loaded.is_encoder_decoder else length
-    for sequence, ids in enumerate(out):
-        rows = [step for step in steps if step.sequence == sequence]
-        assert len(rows) == len(new_tokens(ids[start:], loaded.eos_token_ids))
-        # The scores of the first steps were recorded.
-        compared = list(zip(rows, case["out"]["scores"], strict=False))
-        assert compared
-        for step, scores in compared:
-            row = scores[sequence]
-            expected = torch.tensor([-math.inf if x is None else x for x in row]).log_softmax(-1)
-            for c in step.candidates:
-                assert c.processed_logprob == pytest.approx(expected[c.token_id].item(), abs=1e-3)
+    check_recorded(dola.dola_loop, case)
 
 
 @pytest.mark.by_day("dola-gpt2-1-high", "dola-llama_draft-low", "dola-llama_draft-high")
@@ -93,13 +67,7 @@ def test_equal_through_a_request(case):
     "case", [c for c in BATCHES if "do_sample" not in c["kwargs"]], ids=lambda case: case["id"]
 )
 def test_a_row_is_what_it_is_alone(case):
-    loaded, masks = golden_model(case["model"]), case["attention_mask"]
-    kwargs = {k: v for k, v in case["kwargs"].items() if k != "repetition_penalty"}
-    _, steps = run(loaded, case["input_ids"], masks, **kwargs)
-    for sequence, (ids, mask) in enumerate(zip(case["input_ids"], masks, strict=True)):
-        _, alone = run(loaded, [[i for i, m in zip(ids, mask, strict=True) if m]], **kwargs)
-        together = [step for step in steps if step.sequence == sequence]
-        assert [s.emit for s in together] == [s.emit for s in alone]
+    for together, alone in rows_together_and_alone(dola.dola_loop, case):
         layers = [s.detail.premature_layer for s in together]
         assert layers == [s.detail.premature_layer for s in alone]
 

@@ -7,7 +7,7 @@ import torch
 
 from engine import DecodeRequest
 from engine.loops.next_token import next_token_loop
-from tests.helpers.loops import as_recorded, run_loop
+from tests.helpers.loops import check_recorded
 from tests.helpers.models import golden_cases, golden_model, native, new_tokens
 from tests.helpers.nightly import cross
 from tests.helpers.runs import finished
@@ -129,16 +129,7 @@ RECORDED = golden_cases("greedy", "greedyrep", "sample", "samplemin")
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["id"])
 def test_recorded_outputs_of_an_older_release(case):
     """The loop itself under generate(): batches and left padding included."""
-    out, steps = run_loop(
-        next_token_loop,
-        golden_model(case["model"]),
-        case["input_ids"],
-        case["attention_mask"],
-        case["seed"],
-        **as_recorded(case["kwargs"]),
-    )
-    assert out.tolist() == case["out"]["sequences"]
-    assert steps
+    check_recorded(next_token_loop, case)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import torch
 from transformers import RepetitionPenaltyLogitsProcessor
 
@@ -11,6 +14,7 @@ from engine.loops.recorder import Recorder
 from engine.models.loading import LoadedModel
 from engine.run.custom_generate import as_custom_generate
 from engine.trace.records import Step
+from tests.helpers.models import golden_model, new_tokens
 
 
 def as_recorded(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -56,3 +60,38 @@ def run_loop(
         **kwargs,
     )
     return out, list(steps.values())
+
+
+def check_recorded(loop: Any, case: dict[str, Any]) -> None:
+    """Check that a loop gives the sequences of a recorded case, and the log-probabilities of its first steps."""
+    loaded = golden_model(case["model"])
+    mask, kwargs = case["attention_mask"], as_recorded(case["kwargs"])
+    out, steps = run_loop(loop, loaded, case["input_ids"], mask, case["seed"], **kwargs)
+    assert out.tolist() == case["out"]["sequences"]
+    start = 1 if loaded.is_encoder_decoder else len(case["input_ids"][0])
+    for sequence, ids in enumerate(out.tolist()):
+        rows = [step for step in steps if step.sequence == sequence]
+        assert len(rows) == len(new_tokens(ids[start:], loaded.eos_token_ids))
+        compared = list(zip(rows, case["out"]["scores"], strict=False))
+        assert compared
+        for step, scores in compared:
+            row = [-math.inf if x is None else x for x in scores[sequence]]
+            expected = torch.tensor(row).log_softmax(-1)
+            for c in step.candidates:
+                assert c.processed_logprob == pytest.approx(expected[c.token_id].item(), abs=1e-3)
+
+
+def rows_together_and_alone(
+    loop: Any, case: dict[str, Any]
+) -> Iterator[tuple[list[Step], list[Step]]]:
+    """Yield the steps of every row of a recorded batch, and of the same row run alone, of the same tokens."""
+    loaded, ids, masks = golden_model(case["model"]), case["input_ids"], case["attention_mask"]
+    kwargs = {k: v for k, v in case["kwargs"].items() if k != "repetition_penalty"}
+    _, steps = run_loop(loop, loaded, ids, masks, **kwargs)
+    for sequence, row in enumerate(ids):
+        mask = masks[sequence] if masks else [1] * len(row)
+        real = [i for i, m in zip(row, mask, strict=True) if m]
+        _, alone = run_loop(loop, loaded, [real], **kwargs)
+        together = [step for step in steps if step.sequence == sequence]
+        assert [s.emit for s in together] == [s.emit for s in alone]
+        yield together, alone

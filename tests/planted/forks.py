@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 
@@ -103,4 +104,6 @@ def _test(output: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1:])
+    # After Ctrl-C, ``run`` finds this process gone and ends the tests.
+    with suppress(KeyboardInterrupt):
+        _serve(sys.argv[1:])

@@ -24,7 +24,7 @@ from tests.helpers.patience import PATIENCE_S
 from tests.helpers.rich import EVERYTHING, differs
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
-from tests.helpers.served import SERVED_HERE, served
+from tests.helpers.served import SERVED_HERE
 
 pytestmark = SERVED_HERE
 SCORES = {"output_scores": True}
@@ -41,12 +41,6 @@ def trace():
 def sent(trace):
     """The run as a page sends it: without its steps."""
     return json_io.trace_to_dict(dataclasses.replace(trace, steps=()))
-
-
-@pytest.fixture(scope="module")
-def here():
-    with served() as (url, _):
-        yield url
 
 
 def post(url, body, headers=None, **more):

@@ -11,23 +11,13 @@ import pytest
 from engine.models.loading import load
 from engine.settings import SETTINGS
 from playground.server import idle_timeout
-from tests.helpers.client import Client
 from tests.helpers.events import events_of
 from tests.helpers.gates import gate_between_runs
 from tests.helpers.patience import PATIENCE_S, comes_true
-from tests.helpers.served import SERVED_HERE, served
+from tests.helpers.served import SERVED_HERE
 
 pytestmark = SERVED_HERE
 GREEDY = {"strategy": "greedy", "prompt": "Once", "model": "storyteller", "seed": 0}
-
-
-@pytest.fixture(scope="module")
-def open_server():
-    """Return a client of a server in this process, and Gradio's app."""
-    with served() as (url, demo):
-        client = Client(url)
-        yield client, demo
-        client.http.close()
 
 
 @pytest.fixture

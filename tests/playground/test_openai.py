@@ -21,7 +21,7 @@ from tests.helpers.gates import gate
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.queue import wait_for_all_runs
 from tests.helpers.sentences import clean
-from tests.helpers.served import SERVED_HERE, served
+from tests.helpers.served import SERVED_HERE
 from tests.helpers.server import ROOT
 
 openai = pytest.importorskip("openai", reason="requirements-dev.txt lists the client")
@@ -30,15 +30,9 @@ PROMPT = "Once upon a time"
 
 
 @pytest.fixture(scope="module")
-def url():
-    with served() as (address, _):
-        yield address
-
-
-@pytest.fixture(scope="module")
-def client(url):
+def client(here):
     with openai.OpenAI(
-        base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=PATIENCE_S
+        base_url=f"{here}/v1", api_key="none", max_retries=0, timeout=PATIENCE_S
     ) as opened:
         yield opened
 
@@ -211,12 +205,12 @@ def test_an_error_is_one_sentence_and_names_the_field(client, case):
     assert words in clean(raised.value.body["message"])
 
 
-def test_what_is_refused_before_it_is_read_has_the_same_form(client, url):
+def test_what_is_refused_before_it_is_read_has_the_same_form(client, here):
     with pytest.raises(openai.APIStatusError) as raised:
         client.completions.create(model="storyteller", prompt="a" * 1_000_001)
     assert raised.value.status_code == 413
     assert raised.value.body["message"] == "The request is too large."
-    http = Client(url)
+    http = Client(here)
     deep = http.post("/v1/completions", content="[" * 200 + "]" * 200)
     assert deep.json()["error"]["type"] == "invalid_request_error"
     assert http.post("/v1/completions", content="{").status_code == 400
@@ -226,9 +220,9 @@ def test_what_is_refused_before_it_is_read_has_the_same_form(client, url):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_closed_connection_frees_the_model(url, stream):
+def test_a_closed_connection_frees_the_model(here, stream):
     body = {"model": "storyteller", "prompt": PROMPT, "max_tokens": 200, "stream": stream}
-    program = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE_S)
+    program = HTTPConnection(here.removeprefix("http://"), timeout=PATIENCE_S)
     with gate(load("storyteller").model, free=1) as held:
         program.request("POST", "/v1/completions", to_json(body))
         held.wait()
@@ -240,10 +234,10 @@ def test_a_closed_connection_frees_the_model(url, stream):
         assert held.passes == 2
 
 
-def test_the_example_of_the_documents_runs(url, capsys):
+def test_the_example_of_the_documents_runs(here, capsys):
     text = (ROOT / "docs" / "usage.md").read_text()
     [block] = re.findall(r"^```python\n(from openai .*?)^```", text, re.MULTILINE | re.DOTALL)
-    exec(block.replace("http://127.0.0.1:7860", url), {})
+    exec(block.replace("http://127.0.0.1:7860", here), {})
     params = {"num_beams": 4, "max_new_tokens": 20}
     run = decode_to_trace(DecodeRequest("beam_search", "storyteller", PROMPT, params=params))
     assert capsys.readouterr().out == run.outputs[0].text + "\n"

@@ -37,15 +37,6 @@ pytestmark = SERVED_HERE
 GREEDY = {"strategy": "greedy", "prompt": "Once", "model": "storyteller", "seed": 0, "params": {}}
 
 
-@pytest.fixture(scope="module")
-def open_server():
-    """Return a client of a server in this process, and Gradio's app."""
-    with served() as (url, demo):
-        client = Client(url)
-        yield client, demo
-        client.http.close()
-
-
 @pytest.fixture
 def client(open_server):
     return open_server[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gc
 import json
 import logging
 import tempfile
@@ -41,19 +40,10 @@ from playground.runs import stream
 from playground.server import api
 from tests.helpers.faults import PLACES, failing, messages_of
 from tests.helpers.patience import comes_true
-from tests.helpers.served import SERVED_HERE, served
+from tests.helpers.served import SERVED_HERE
 from tests.helpers.server import process
 
 pytestmark = SERVED_HERE
-
-
-@pytest.fixture(scope="module")
-def here():
-    """Return the address of a server in this process, so that it can be broken."""
-    with served() as (url, _):
-        yield url
-    # What Gradio leaves open is found while its warnings are expected.
-    gc.collect()
 
 
 @pytest.fixture
