@@ -7,7 +7,7 @@ import { toTrace } from "../../visualizers/shared/record.mjs";
 import { translateArrivals } from "../../visualizers/shared/server_text.mjs";
 import { setGlossary } from "../../visualizers/shared/terms.mjs";
 import { makeVisible, tokenLabel } from "../../visualizers/shared/text.mjs";
-import { pageLanguage, tr } from "../../visualizers/shared/tr.mjs";
+import { pageLanguage } from "../../visualizers/shared/tr.mjs";
 import { createFiguresView } from "../../visualizers/stage/figures.mjs";
 import { createLookView } from "../../visualizers/stage/look.mjs";
 import { VIEWS } from "../../visualizers/stage/views.mjs";
@@ -50,10 +50,7 @@ let bus = null;
 
 stages.register({
   ...VIEWS,
-  look: createLookView(
-    () => [runAgainButton()],
-    tr("This run has no hint. The examples under “Try” have one."),
-  ),
+  look: createLookView(() => [runAgainButton()]),
   predict: createPredictView(fetchTextProbability),
   since,
   figures: createFiguresView(() => [copyLinkButton()]),

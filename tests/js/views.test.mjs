@@ -314,17 +314,18 @@ test("passes: of a long run those near the chosen step are drawn", async () => {
   }
 });
 
-test("what to look at: a run's hint, else the sentence for runs without one, and nothing while it is covered", () => {
-  const shown = (run, none) => {
+test("what to look at: a run's hint, and where it has none or is covered, a sentence in a panel alone", () => {
+  const shown = (run, place = "dp-panel") => {
     const body = el("div", {});
     const card = el("section", {}, body);
-    createLookView(() => [], none)
-      .mount(body)
-      .update(run);
+    el("div", { class: place }, card);
+    createLookView().mount(body).update(run);
     return card.hidden ? null : card.textContent;
   };
-  assert.equal(shown({ shows: "Look here." }, "No hint."), "Look here.");
-  assert.equal(shown({ shows: "" }, "No hint."), "No hint.");
-  assert.equal(shown({}), null);
-  assert.equal(shown(createCoveredRun({ shows: "Look here." }), "No hint."), null);
+  const hint = { shows: "Look here." };
+  assert.equal(shown(hint), "Look here.");
+  assert.equal(shown(hint, "dp-main"), "Look here.");
+  assert.match(shown({ shows: "" }), /^This run has no hint/);
+  assert.match(shown(createCoveredRun(hint)), /when you have left the guessing/);
+  for (const run of [{}, createCoveredRun(hint)]) assert.equal(shown(run, "dp-main"), null);
 });

@@ -1,14 +1,22 @@
 // View of one sentence on what to look at in this run, and the page's extra controls.
 import { el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
+import { HIDDEN_NOTE } from "./stage.mjs";
+
+const NONE_TEXT = tr("This run has no hint. The examples under “Try” have one.");
+
+/**
+ * What a panel says in place of the sentence: it may give hidden steps away.
+ * @param {Run} run
+ */
+const missingText = (run) => (run.covered ? HIDDEN_NOTE : NONE_TEXT);
 
 /**
  * @typedef {import("./figures.mjs").Offer} Offer
  * @param {() => Offer[]} [offers]
- * @param {string} [none] shown for a run that has no such sentence
  * @returns {ViewSpec}
  */
-export const createLookView = (offers = () => [], none = "") => ({
+export const createLookView = (offers = () => []) => ({
   title: tr("What to look at"),
   heading: false,
   place: "drawer",
@@ -22,8 +30,7 @@ export const createLookView = (offers = () => [], none = "") => ({
     return {
       update(run) {
         for (const offer of more) offer.update(run);
-        // The hint of a covered run is hidden, so nothing says that there is none.
-        const shows = run.shows || (run.covered ? "" : none);
+        const shows = run.shows || (root.closest(".dp-panel") ? missingText(run) : "");
         if (sentence.textContent !== shows) sentence.textContent = shows;
         card.hidden = !shows && more.every((offer) => offer.node.hidden);
       },

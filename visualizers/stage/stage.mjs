@@ -8,7 +8,8 @@ import { selectStep } from "./recordings.mjs";
 
 /** @import { Recordings } from "./recordings.mjs" */
 
-const HIDDEN_NOTE = tr(
+/** Shown in place of a view of the whole run while steps are hidden. */
+export const HIDDEN_NOTE = tr(
   "This is about the whole run: it is here again when you have left the guessing.",
 );
 
