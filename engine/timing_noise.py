@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from weakref import WeakSet
 
 _lock = threading.Lock()
-_running_count = 0
 _paused = threading.local()
 """``seconds``: how long the work of each thread was paused."""
 
@@ -44,7 +43,7 @@ class NoiseMonitor:
     def __init__(self) -> None:
         self.began, self.used = work_time(), time.thread_time()
         with _lock:
-            self.most = _running_count
+            self.most = len(_running)
             _monitors.add(self)
 
     def measure(self) -> TimingNoise:
@@ -63,20 +62,39 @@ def cpu_share(used: float, passed: float) -> float:
     return min(1.0, max(0.0, used / passed)) if passed > 0 else 1.0
 
 
-@contextmanager
-def track_work() -> Iterator[None]:
-    """Count one running piece of work for the duration of the context."""
-    count_work(1)
-    try:
-        yield
-    finally:
-        count_work(-1)
+class Work:
+    """A piece of work, counted from its start to its end, except while it is paused."""
+
+    def __init__(self) -> None:
+        self._started = self._paused = False
+
+    @contextmanager
+    def track(self) -> Iterator[None]:
+        """Start it, and end it with the context."""
+        self._change(started=True)
+        try:
+            yield
+        finally:
+            self._change(started=False)
+
+    def pause(self) -> None:
+        """Stop counting it. It may start or end before it is resumed."""
+        self._change(paused=True)
+
+    def resume(self) -> None:
+        """Count it again, if it has started and not ended."""
+        self._change(paused=False)
+
+    def _change(self, *, started: bool | None = None, paused: bool | None = None) -> None:
+        with _lock:
+            self._started = self._started if started is None else started
+            self._paused = self._paused if paused is None else paused
+            if self._started and not self._paused:
+                _running.add(self)
+            else:
+                _running.discard(self)
+            for watch in _monitors:
+                watch.most = max(watch.most, len(_running))
 
 
-def count_work(more: int) -> None:
-    """Add to the number of running pieces of work."""
-    global _running_count  # noqa: PLW0603 - a counter of this process
-    with _lock:
-        _running_count += more
-        for watch in _monitors:
-            watch.most = max(watch.most, _running_count)
+_running: set[Work] = set()

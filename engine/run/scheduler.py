@@ -23,7 +23,6 @@ from engine.run.ticket import EventCallback, Ticket
 from engine.run.turn_taking import LOADING, PAUSED, RELEASED, RUNNING, WAITING
 from engine.run.visitor import Visitor
 from engine.settings import SETTINGS
-from engine.timing_noise import count_work
 from engine.trace.events import Event, Waiting
 
 _POLL_S = 0.05
@@ -149,9 +148,9 @@ class RunQueue:
                 other.computed_s += now - other.since
                 other.since, other.state = now, PAUSED
                 self._inside.remove(other)
+                other.work.pause()
             # To the end of the order: of those inside, the earliest computes next.
             self._inside += turn
-            count_work(-len(turn))
             ticket.restore_limits = ticket.lift_limits()
             self._changed.notify_all()
             return True
@@ -162,12 +161,12 @@ class RunQueue:
             if ticket not in turn_taking.find_starting(self._inside):
                 return False
             now, turn = time.perf_counter(), self._turn_of(ticket, PAUSED)
-            count_work(len(turn))
             ticket.restore_limits()
             for other in turn:
                 other.waited_s += now - other.since
                 other.since = other.turn_since = now
                 other.state, other.keeps_state = RUNNING, False
+                other.work.resume()
             self._changed.notify_all()
             return True
 

@@ -17,7 +17,7 @@ from engine.models.module_state import ModuleState
 from engine.run.pass_pauses import pause_between_layers
 from engine.run.turn_taking import LOADING, READY, RUNNING, WAITING
 from engine.run.visitor import VISITOR
-from engine.timing_noise import skip_time, track_work
+from engine.timing_noise import Work, skip_time
 from engine.trace.events import Paused
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Ticket:
             left something in the modules.
         lift_limits: called at a pause: ends what the run changes in this process, such as the number of
             threads, and returns what changes it again.
+        work: what other timings count while this ticket computes.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Ticket:
         self.lift_limits: Lift = lambda: _do_nothing
         self.restore_limits = _do_nothing
         self.models: tuple[Any, ...] = ()
+        self.work = Work()
         self.address_turn, self.session_turn = 0, 0
 
     @property
@@ -155,7 +157,7 @@ class Ticket:
                     self._check_cancelled()
                 stack.callback(model.lock.release)
                 model.forget_passes()
-            stack.enter_context(track_work())
+            stack.enter_context(self.work.track())
             stack.enter_context(ModelWork(getattr(next(iter(models), None), "name", "")))
             if self.batch_key is None:
                 own = [model.model for model in self.models]

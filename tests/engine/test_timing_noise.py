@@ -8,7 +8,7 @@ import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
 from engine.analysis import gallery
-from engine.timing_noise import NoiseMonitor, cpu_share, track_work
+from engine.timing_noise import NoiseMonitor, Work, cpu_share
 from engine.trace.events import Finished
 from engine.trace.records import Timing
 from tests.helpers.drafting import finish
@@ -21,13 +21,30 @@ PLAIN = {"max_new_tokens": 4, "plain_run": True}
 
 def test_a_watch_counts_the_others_and_not_itself():
     assert NoiseMonitor().measure().others == 0
-    with track_work():
+    with Work().track():
         alone = NoiseMonitor()
         assert alone.measure().others == 0
-        with track_work(), track_work():
+        with Work().track(), Work().track():
             pass
         assert alone.measure().others == 2
         assert NoiseMonitor().measure().others == 0
+
+
+def test_paused_work_is_not_counted_even_if_it_starts_or_ends_meanwhile():
+    def others():
+        return NoiseMonitor().measure().others
+
+    work = Work()
+    with Work().track():
+        work.pause()
+        with work.track():
+            assert others() == 0
+            work.resume()
+            assert others() == 1
+            work.pause()
+            assert others() == 0
+        work.resume()
+        assert others() == 0
 
 
 @pytest.mark.parametrize(
@@ -46,7 +63,7 @@ def test_a_run_says_what_ran_next_to_it(others):
     if not others:
         report = run()
     else:
-        with track_work():
+        with Work().track():
             report = run()
     assert report.others == others
     assert 0 <= report.processor_share <= 1

@@ -21,6 +21,7 @@ from engine.run.visitor import NO_VISITOR, Visitor
 from engine.sandbox.sandbox_main import wait_while_paused
 from engine.sandbox.wire import pack_message
 from engine.settings import SETTINGS
+from engine.timing_noise import NoiseMonitor, Work
 from engine.trace.events import StepRecorded
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
@@ -316,6 +317,20 @@ def test_what_a_run_limits_in_the_process_is_lifted_while_it_is_paused():
             assert said == ["lifted"]
         assert line.resume_turn(a)
         assert said == ["lifted", "limited"]
+
+
+def test_a_run_that_ends_while_it_is_paused_changes_no_count_of_the_others():
+    line, ticket = queue_with_tickets()
+    with Work().track():
+        with (
+            ticket(FIRST, object(), turn_taking.RUNNING) as a,
+            ticket(SECOND, object(), turn_taking.READY),
+            a.work.track(),
+        ):
+            assert NoiseMonitor().most == 2
+            assert line.pause_turn(a)
+            assert NoiseMonitor().most == 1
+        assert NoiseMonitor().most == 1
 
 
 def test_the_next_run_of_who_computes_lets_others_load_and_go_first():
