@@ -232,10 +232,10 @@ STRATEGY = Strategy(
     presets=(
         Preset(
             "Sixteen passes",
-            "Once upon a time, there was a little girl named Lily. She",
+            "Tom and Lily were friends. They",
             {"max_new_tokens": 38, "steps": 16},
             "The words come in any order, the most certain first. The number under a word is its pass.",
-            look_at=3,
+            look_at=4,
         ),
         Preset(
             "A word that must come",
