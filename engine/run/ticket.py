@@ -66,7 +66,7 @@ class Ticket:
             left something in the modules.
         lift_limits: called at a pause: ends what the run changes in this process, such as the number of
             threads, and returns what changes it again.
-        work: what other timings count while this ticket computes.
+        work: counted as other load in timings of other runs while this ticket computes.
     """
 
     def __init__(

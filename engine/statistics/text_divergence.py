@@ -30,10 +30,10 @@ def output_tokens(trace: Trace, *, by_id: bool) -> list[Token]:
 
 
 def has_comparable_ids(traces: Sequence[Trace]) -> bool:
-    """Return whether ids of all runs are comparable: the vocabularies seem to be the same.
+    """Return whether ids of all runs are comparable.
 
-    They are if their size and the prompt ids are equal and no id stands for two pieces. Ids of a
-    run on a server are not comparable unless the server says the first two.
+    They are if vocabulary size and prompt ids are equal and no id stands for two pieces. Ids of a
+    run on a server are not, unless the server reports size and prompt ids.
     """
     first = traces[0]
     if any(t.served is not None and not (t.prompt_ids and t.model.vocab_size) for t in traces):

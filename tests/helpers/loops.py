@@ -84,7 +84,7 @@ def check_recorded(loop: Any, case: dict[str, Any]) -> None:
 def rows_together_and_alone(
     loop: Any, case: dict[str, Any]
 ) -> Iterator[tuple[list[Step], list[Step]]]:
-    """Yield the steps of every row of a recorded batch, and of the same row run alone, of the same tokens."""
+    """Yield the steps of each row of a recorded batch, in the batch and alone; check that their tokens are equal."""
     loaded, ids, masks = golden_model(case["model"]), case["input_ids"], case["attention_mask"]
     kwargs = {k: v for k, v in case["kwargs"].items() if k != "repetition_penalty"}
     _, steps = run_loop(loop, loaded, ids, masks, **kwargs)

@@ -6,7 +6,7 @@ import { HIDDEN_NOTE } from "./stage.mjs";
 const NONE_TEXT = tr("This run has no hint. The examples under “Try” have one.");
 
 /**
- * What a panel says in place of the sentence: it may give hidden steps away.
+ * What a panel shows in place of a hint, which may give hidden steps away.
  * @param {Run} run
  */
 const missingText = (run) => (run.covered ? HIDDEN_NOTE : NONE_TEXT);
