@@ -32,8 +32,8 @@ def output_tokens(trace: Trace, *, by_id: bool) -> list[Token]:
 def has_comparable_ids(traces: Sequence[Trace]) -> bool:
     """Return whether ids of all runs are comparable.
 
-    They are if vocabulary size and prompt ids are equal and no id stands for two pieces. Ids of a
-    run on a server are not, unless the server reports size and prompt ids.
+    They are if vocabulary size and prompt ids are equal and no id stands for two pieces. A server
+    must report the first two; its pieces do not count, as it may spell special tokens otherwise.
     """
     first = traces[0]
     if any(t.served is not None and not (t.prompt_ids and t.model.vocab_size) for t in traces):
@@ -42,7 +42,10 @@ def has_comparable_ids(traces: Sequence[Trace]) -> bool:
     return all(
         t.model.vocab_size == first.model.vocab_size
         and t.prompt_ids == first.prompt_ids
-        and all(pieces.setdefault(i, piece) == piece for i, piece in t.pieces.items())
+        and (
+            t.served is not None
+            or all(pieces.setdefault(i, piece) == piece for i, piece in t.pieces.items())
+        )
         for t in traces
     )
 

@@ -9,6 +9,7 @@ import pytest
 from engine import DecodeRequest
 from engine.statistics.text_divergence import common_prefix_length, diff_tokens
 from engine.trace.records import Candidate, ModelInfo, Output, Step, Trace
+from engine.trace.served import ServedInfo
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished, parts_at
 
@@ -53,6 +54,12 @@ def test_vocabularies_of_one_size_in_which_an_id_has_two_pieces_are_compared_by_
     other = dataclasses.replace(trace(3, 5), pieces={3: " b", 5: " a"})
     assert parts_at([trace(3), other]) == 0
     assert parts_at([trace(4, 3), other]) is None
+
+
+def test_a_server_that_spells_a_token_otherwise_still_has_its_id():
+    server = ServedInfo("llamacpp", measured=True, choice="greedy")
+    there = dataclasses.replace(trace(3, 4), served=server, pieces={3: " a", 4: ""})
+    assert parts_at([trace(3, 4), there]) is None
 
 
 @pytest.mark.parametrize(
